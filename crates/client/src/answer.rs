@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a response's header section says of a file, read strictly.
+//! Strict reader of the file properties in a response's header section.
 //!
 //! Framing that could be read in two ways is refused: `Content-Length` twice or together with `Transfer-Encoding`,
 //! any coding except `chunked`. Validators are strong as RFC 9110, section 8.8, says: an entity tag without `W/`, or
@@ -68,7 +68,7 @@ pub(crate) struct ContentRange {
     pub total: Option<u64>,
 }
 
-/// What a header section says.
+/// The properties in a header section.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub status: StatusCode,
@@ -186,7 +186,7 @@ fn content_range(text: &str) -> Option<ContentRange> {
     fits.then_some(ContentRange { start, end, total })
 }
 
-/// What is not `identity`, of all lines together.
+/// The content codings other than `identity`, of all lines together.
 fn encoding(headers: &HeaderMap) -> Option<String> {
     let lines = headers.get_all(header::CONTENT_ENCODING).iter();
     let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();

@@ -38,7 +38,7 @@ struct Resume {
     overlap: u64,
 }
 
-/// What a body is to fill.
+/// The part of the file that a body fills.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fill {
     pub from: u64,

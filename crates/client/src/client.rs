@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is the same for all transfers of a command.
+//! State shared by all transfers of a command.
 
 use crate::{
     Error, Options, Progress, Report,
@@ -43,7 +43,7 @@ pub struct GetRequest {
     pub url: String,
     /// To where.
     pub destination: Destination,
-    /// What it must be.
+    /// The digest that the file must have.
     pub digest: Option<Digest>,
 }
 

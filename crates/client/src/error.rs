@@ -22,7 +22,7 @@ pub enum Error {
     Exists {
         /// The file.
         file: PathBuf,
-        /// What is known of it, empty or beginning with a space.
+        /// Details, empty or beginning with a space.
         why: String,
     },
     /// Another process transfers the same file.
@@ -31,11 +31,11 @@ pub enum Error {
     /// A file of this machine cannot be used.
     #[error("cannot {doing} {}: {error}", shown(path))]
     File {
-        /// What was tried: completes "cannot".
+        /// The operation that failed: completes "cannot".
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// The disk is too small.
@@ -43,9 +43,9 @@ pub enum Error {
     NoSpace {
         /// A file on that disk.
         path: PathBuf,
-        /// What is still to be written.
+        /// Bytes still to be written.
         needed: u64,
-        /// What ordinary users may write.
+        /// Bytes that ordinary users may write.
         free: u64,
     },
     /// The server refused.
@@ -76,11 +76,11 @@ pub enum Error {
     /// The bytes are not those that were promised.
     #[error("{whose} is {expected}, but what came has {found}: it is not the file")]
     Digest {
-        /// Who promised: `--digest` or `the server's digest`.
+        /// Source of the expected digest: `--digest` or `the server's digest`.
         whose: &'static str,
-        /// What was promised.
+        /// The expected digest.
         expected: Digest,
-        /// What came.
+        /// The digest of the received bytes.
         found: Digest,
     },
     /// The server says at once that it has something else.
@@ -178,7 +178,7 @@ impl From<lsl::Error> for Error {
 pub(crate) enum Trouble {
     /// Another attempt may do, after this time if the server named one.
     Retry(Error, Option<Duration>),
-    /// What is held is not what the server has now: begin again from zero.
+    /// The held bytes are of another version than the server's: begin again from zero.
     Restart(String),
     /// A part of what was missing has come; ask for the next.
     Continue,

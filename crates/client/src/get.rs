@@ -43,9 +43,9 @@ pub(crate) struct Transfer<'c> {
     pub identity: Identity,
     pub progress: Arc<Progress>,
     pub started: Instant,
-    /// What `--digest` says.
+    /// The digest of `--digest`.
     pub asked_digest: Option<Digest>,
-    /// What the server says.
+    /// The server's digest.
     pub server_digest: Option<Digest>,
     pub running: Vec<RunningDigest>,
     pub modified: Option<SystemTime>,
@@ -229,7 +229,7 @@ impl<'c> Transfer<'c> {
         part.unwrap_or(PROGRESS_BYTES).clamp(1, PROGRESS_BYTES)
     }
 
-    /// What the whole file must be, and who says so.
+    /// The digests that the whole file must have, each with its source.
     pub(crate) fn expected(&self) -> Vec<(&'static str, Digest)> {
         let asked = self.asked_digest.iter().map(|digest| ("--digest", digest.clone()));
         let server = self.server_digest.iter();
@@ -298,7 +298,7 @@ impl<'c> Transfer<'c> {
         report.digest = self.verified.take();
     }
 
-    /// What was held from an earlier process is gone.
+    /// Records that the bytes of an earlier process were discarded.
     pub(crate) fn forget_resumed(&mut self) {
         self.resumed = 0;
     }

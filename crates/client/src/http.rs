@@ -67,7 +67,7 @@ fn strip_credentials(url: &mut Url) {
     let _ = url.set_password(None);
 }
 
-/// What of a file is asked for.
+/// The requested part of a file.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wanted<'a> {
     pub head_only: bool,
@@ -238,7 +238,7 @@ fn read(response: Response) -> Result<(Answer, Body), Trouble> {
     Ok((answer, http::Response::from(response).into_body()))
 }
 
-/// What to do about a status that is not the one hoped for.
+/// How to react to an unexpected status.
 pub(crate) async fn refusal(answer: &Answer, body: Body) -> Trouble {
     let status = answer.status;
     let detail = detail(body).await;

@@ -9,7 +9,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// What a path segment holds without encoding (RFC 3986, section 2.3).
+/// Characters of a path segment that need no encoding (RFC 3986, section 2.3).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// The longest name that leaves room for what is appended while the transfer goes on (`.part.json~`).
 pub const MAX_NAME_LEN: usize = 255 - ".part.json~".len();

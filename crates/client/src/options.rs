@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a transfer may do, and what it has done.
+//! Options and results of a transfer.
 
 use crate::{Error, name::without_credentials, routes::Routes, text::printable};
 use serde::Serialize;
@@ -132,7 +132,7 @@ impl Progress {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// What happened last and has not been asked for: why an attempt failed.
+    /// Takes the latest note that has not been taken yet: why an attempt failed.
     pub fn take_note(&self) -> Option<String> {
         self.note.lock().expect("no panic while it is held").take()
     }
@@ -159,7 +159,7 @@ pub struct ReportedDigest {
     pub verified: bool,
 }
 
-/// What a transfer did.
+/// The results of a transfer.
 #[derive(Debug)]
 pub struct Report {
     /// The URL, without credentials.

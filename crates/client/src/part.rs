@@ -36,12 +36,12 @@ use tokio::task::JoinHandle;
 const CHECKPOINT: Duration = Duration::from_secs(1);
 /// A sidecar has some hundred bytes.
 const MAX_SIDECAR: u64 = 64 * 1024;
-/// What is given up of the part where the disk has no room for the sidecar.
+/// Bytes of the part that are truncated if the disk has no room for the sidecar.
 const ROOM_FOR_SIDECAR: u64 = 64 * 1024;
 /// Another process may rename the part at the moment at which it is opened.
 const OPEN_ATTEMPTS: usize = 10;
 
-/// What is known of the version of the file that the held bytes are from.
+/// Properties of the version of the file to which the held bytes belong.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     /// As asked for, without credentials.

@@ -7,7 +7,7 @@
 use crate::{Error, answer::Framing, error::Trouble, get::Transfer, http::Wanted};
 use http::StatusCode;
 
-/// What a server says of the length of the version that is held.
+/// A server's statement about the length of the version that the client has.
 enum Length {
     Known(u64),
     /// More follows, but not how much.

@@ -31,7 +31,7 @@ use tokio::task::spawn_blocking;
 
 const MAX_REDIRECTS: usize = 10;
 
-/// What is uploaded.
+/// The source of an upload.
 pub enum Source {
     /// A file.
     File(PathBuf),
@@ -59,7 +59,7 @@ pub struct PutRequest {
     pub no_overwrite: bool,
 }
 
-/// What of a file is fixed before it is sent.
+/// Properties of a file that are fixed before it is sent.
 #[derive(Debug)]
 struct Sent {
     file: PathBuf,

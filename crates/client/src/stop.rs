@@ -18,7 +18,7 @@ pub enum StopSignal {
 }
 
 impl StopSignal {
-    /// What shells report of a command that the signal ended.
+    /// The exit status that shells report for a command that the signal ended.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Interrupt => 130,

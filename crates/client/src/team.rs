@@ -38,7 +38,7 @@ use tokio::{
 };
 use units::Rate;
 
-/// What is left must take longer than this for another connection.
+/// Minimum remaining time for which another connection is opened.
 const WORTH_IT: Duration = Duration::from_secs(3);
 /// How long a new connection has to show that it helps; the rate is that of the second half.
 const TRIAL: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ const GAIN: u64 = 120;
 /// How many failures end the use of further connections.
 const MAX_FAILURES: u32 = 3;
 
-/// What all connections need.
+/// State shared by all connections.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub http: Arc<Http>,
@@ -166,7 +166,7 @@ impl Drop for Team {
     }
 }
 
-/// What came for a while.
+/// Measurement of the rate for a while.
 struct Trial {
     /// Bytes a second in its second half.
     rate: u64,

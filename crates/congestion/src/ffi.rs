@@ -53,7 +53,7 @@ impl Ack {
     pub const PACED: u32 = 8;
 }
 
-/// What is in force and what shall be: `struct cc_decision`.
+/// A decision of an algorithm: `struct cc_decision`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Decision {
@@ -77,7 +77,7 @@ impl Default for Decision {
     }
 }
 
-/// What else a connection tells its algorithm: `enum cc_event`.
+/// Further events for an algorithm: `enum cc_event`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Event {
@@ -108,7 +108,7 @@ pub struct Param {
     pub name: &'static str,
     /// The unit of its value, as `1/1024`.
     pub unit: &'static str,
-    /// What it is.
+    /// Its meaning.
     pub what: &'static str,
 }
 
@@ -188,7 +188,7 @@ pub struct Algorithm {
     pub source: &'static str,
     /// How it attaches.
     pub attach: Attach,
-    /// What it remembers of a connection.
+    /// Size of its state per connection.
     pub state_bytes: usize,
     /// Its parameters.
     pub params: Vec<Param>,
@@ -234,7 +234,7 @@ impl UnknownName {
 }
 
 impl Algorithm {
-    /// What the names of algorithms start with once they are in the kernel.
+    /// Prefix of the names of algorithms in the kernel.
     pub const PREFIX: &str = "lh_";
 
     /// Every algorithm of `cc/algorithms.h`, in its order. Those of users' files are not among them.
@@ -356,7 +356,7 @@ pub struct Control {
     state: State,
 }
 
-/// What an algorithm remembers, as C lays it out: `CC_STATE_MAX` bytes.
+/// State of an algorithm per connection, in C's layout: `CC_STATE_MAX` bytes.
 pub type State = [u64; 13];
 
 impl Control {

@@ -41,7 +41,7 @@ pub enum FileError {
     DoesNotCompile {
         /// The file as it was named.
         file: String,
-        /// What the compiler said.
+        /// The compiler's messages.
         said: String,
     },
     /// There is no compiler.
@@ -50,7 +50,7 @@ pub enum FileError {
          gcc) or name it: CC=/path/to/gcc"
     )]
     NoCompiler {
-        /// What was called.
+        /// The compiler's command.
         compiler: String,
         /// The system's answer.
         error: io::Error,
@@ -58,7 +58,7 @@ pub enum FileError {
     /// Something of this machine failed.
     #[error("could not {what}: {error}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// The system's answer.
         error: io::Error,

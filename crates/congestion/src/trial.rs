@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What no algorithm may do, whatever it is told: acknowledgements such as none can be, at random, and the rules of
-//! `contract.h` after each call.
+//! Random tests of an algorithm: it gets arbitrary, even impossible, acknowledgements, and after each call
+//! the rules of `contract.h` are checked.
 //!
 //! For algorithms of `cc/` the tests call it, for a user's file `longhaul cc check`. For a file, faults that `guard.c`
 //! finds end the trial too.
@@ -16,15 +16,15 @@ const EVENTS: u32 = 200;
 /// The first seed of a trial by default.
 pub const SEED: u64 = 11;
 
-/// What an algorithm did.
+/// A fault that a trial has found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}\n  in the trial of parameter set {set}: seed {seed}, event {event}")]
 pub struct Broken {
-    /// What, and of a file where.
+    /// The fault and, for an algorithm of a file, its line.
     pub what: String,
     /// The parameter set.
     pub set: String,
-    /// What makes the same connection again.
+    /// Seed that reproduces the connection.
     pub seed: u64,
     /// Which event of the connection, from 0.
     pub event: u32,

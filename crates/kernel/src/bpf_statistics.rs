@@ -23,7 +23,7 @@ impl BpfStatistics {
     }
 }
 
-/// What one hook of a congestion control has cost while [`BpfStatistics`] were on.
+/// Run time of one hook of a congestion control while [`BpfStatistics`] were on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramRuns {
     /// `cong_avoid`, `pkts_acked` ...

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What can go wrong, and what to do about it.
+//! Errors, with their causes and remedies.
 
 use crate::pace;
 use host::{IprouteError, Lack};
@@ -27,7 +27,7 @@ pub enum Error {
     NoBtf {
         /// Where it should.
         path: PathBuf,
-        /// What happened there.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The kernel takes no congestion controls from programs.
@@ -59,7 +59,7 @@ pub enum Error {
     /// The monitor can't make bins of that width.
     #[error("bins of {bin} can't be had: from {least} to {most}")]
     BinWidth {
-        /// What was asked for.
+        /// The requested width.
         bin: Duration,
         /// The narrowest.
         least: Duration,
@@ -77,9 +77,9 @@ pub enum Error {
     Refused {
         /// The algorithm.
         name: String,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: libbpf_rs::Error,
-        /// What it said of it.
+        /// The verifier's log.
         log: String,
     },
     /// It is loaded already, with other parameters or options.
@@ -87,7 +87,7 @@ pub enum Error {
     OtherParameters {
         /// The algorithm.
         name: String,
-        /// What is in force and was not asked for: parameters as `name=value`, options in words.
+        /// Settings in force that differ from the requested ones: parameters as `name=value`, options in words.
         with: Vec<String>,
     },
     /// Another process holds it, and only its own copy can do what was asked for.
@@ -123,17 +123,17 @@ pub enum Error {
     /// The operating system refused something.
     #[error("can't {doing}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         doing: String,
-        /// What it answered.
+        /// The kernel's error.
         source: io::Error,
     },
     /// libbpf or the kernel's BPF refused something.
     #[error("can't {doing}: {source}")]
     Bpf {
-        /// What was tried.
+        /// The operation that failed.
         doing: String,
-        /// What it answered.
+        /// The kernel's error.
         source: libbpf_rs::Error,
     },
 }

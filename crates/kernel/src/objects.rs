@@ -38,7 +38,7 @@ pub fn ops(attach: Attach, support: Support) -> &'static str {
     }
 }
 
-/// What an object is set up with before it is loaded.
+/// Settings of an object before it is loaded.
 pub struct Setup<'a> {
     pub ops: &'static str,
     pub links: bool,

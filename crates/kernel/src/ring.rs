@@ -5,7 +5,7 @@ use crate::Error;
 use libbpf_rs::{ErrorKind, MapCore, RingBuffer, RingBufferBuilder};
 use std::time::{Duration, Instant};
 
-/// What a program traces.
+/// Ring buffer with the trace of a program.
 pub struct Ring<'a>(RingBuffer<'a>);
 
 impl<'a> Ring<'a> {

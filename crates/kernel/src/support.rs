@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the running kernel, and this process's rights, allow.
+//! Capabilities of the running kernel, and rights of this process.
 
 use crate::Error;
 use libbpf_rs::{
@@ -9,7 +9,7 @@ use libbpf_rs::{
 use rustix::thread::{CapabilitySet, capabilities};
 use std::{fs::File, path::Path};
 
-/// What the running kernel offers.
+/// Capabilities of the running kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Support {
     /// A congestion control can be held by a link (Linux 6.4): it goes when its holder does.
@@ -53,7 +53,7 @@ impl Support {
         Self::of_btf(Path::new(Self::BTF))
     }
 
-    /// What a kernel offers that describes its types in that file.
+    /// Capabilities of a kernel whose types that file describes.
     ///
     /// # Errors
     /// It lacks something.

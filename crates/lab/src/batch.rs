@@ -40,7 +40,7 @@ pub struct Options {
     pub method: Method,
     /// Runs at the same time; at least 1, and with [`Method::Emu`] no more.
     pub jobs: usize,
-    /// What is on record and need not be run.
+    /// Which recorded runs are reused.
     pub known: ReusePolicy,
     /// The program that is a depot.
     pub longhaul: PathBuf,
@@ -67,11 +67,11 @@ pub struct Event<'a> {
     pub index: usize,
     /// The run.
     pub run: &'a Run,
-    /// What happened.
+    /// The event.
     pub what: RunEvent<'a>,
 }
 
-/// What happened to a run.
+/// An event of a run.
 #[derive(Debug)]
 pub enum RunEvent<'a> {
     /// It was on record already. All that were come before the first that begins.
@@ -165,7 +165,7 @@ pub fn run_all(
     }
 }
 
-/// What a job tells of a run.
+/// Message of a job about a run.
 enum Message {
     Begins,
     Goes(Progress),

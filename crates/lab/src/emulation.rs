@@ -27,7 +27,7 @@ use std::{
 };
 use wan::Wan;
 
-/// What a run needs besides the scenario.
+/// Parameters of a run other than the scenario.
 pub struct EmuContext<'a> {
     /// A folder for the run's files, emptied by the caller.
     pub folder: &'a Path,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the run took place on: kernel, processor, memory, versions of the programs.
+//! Machine of a run: kernel, processor, memory, versions of the programs.
 
 use record::manifest::Machine;
 use std::{collections::BTreeMap, process::Command};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a manifest says of a run whatever the method.
+//! The part of a manifest that does not depend on the method.
 
 use crate::{machine, method::Method, model, source_hash};
 use record::{Manifest, SCHEMA, manifest};

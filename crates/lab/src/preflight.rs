@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What each method can't do. A run is looked at before anything starts, and all that is in the way is
+//! Limits of each method. A run is checked before anything starts, and all obstacles are
 //! reported at once: what a method leaves out without a word would make a record of something else. A flow's
 //! `client` is a program, which a simulation has none of; the transfer is the same, so it is simulated, and
 //! reported once ([`Method::ignored`]).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What was observed of a run, made into its record.
+//! Turns the observations of a run into its record.
 
 use crate::{
     client::{self, Ended},

@@ -39,7 +39,7 @@ pub struct Progress {
     pub ends: Timestamp,
     /// Events so far.
     pub events: u64,
-    /// What they took.
+    /// Their duration.
     pub wall: Duration,
 }
 
@@ -57,7 +57,7 @@ impl Progress {
     }
 }
 
-/// What a run needs besides the scenario.
+/// Parameters of a run other than the scenario.
 pub struct SimContext<'a> {
     /// The command line to put on record.
     pub command: &'a [String],
@@ -122,7 +122,7 @@ impl Going {
         }
     }
 
-    /// What there is so far, which does not count.
+    /// Record of the intermediate results, marked as invalid.
     fn partial(&mut self, how: &str) -> Record {
         let Progress { now, ends, .. } = self.progress();
         let at = format!("{how} at {:.1} s of {:.1} s", now.as_secs_f64(), ends.as_secs_f64());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What each function does, with its arguments checked.
+//! Implementation of each function, after its arguments were checked.
 
 use crate::{
     end::Inner,
@@ -22,14 +22,14 @@ use tokio::sync::{mpsc, oneshot};
 /// Flags of `lsl_socket` and `lsl_accept`.
 pub(crate) const CLOEXEC: c_int = 1;
 pub(crate) const NONBLOCK: c_int = 2;
-/// What `lsl_wait` waits for.
+/// Events of `lsl_wait`.
 pub(crate) const GREETED: c_int = 1;
 pub(crate) const SENT: c_int = 2;
 pub(crate) const OVER: c_int = 3;
 /// The most sessions that wait to be accepted.
 const MOST_WAITING: usize = 4096;
 
-/// What `lsl_getinfo` reports: `struct lsl_info` of the header. Further fields come behind these.
+/// Result of `lsl_getinfo`: `struct lsl_info` of the header. New fields are added at the end.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 #[allow(non_camel_case_types, reason = "its name in C")]

@@ -26,7 +26,7 @@ use tokio::{
 
 /// How much is read at a time, with the byte that stays.
 pub(crate) const READ: usize = (64 << 10) + 1;
-/// What the program's end may hold: the system doubles it.
+/// Send buffer of the program's end in bytes. The system doubles it.
 const SEND_BUFFER: usize = 208 << 10;
 /// How often is asked whether the program has read everything, at first and at last.
 const ASK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(50)];

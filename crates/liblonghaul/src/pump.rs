@@ -31,7 +31,7 @@ const ORPHANED: Duration = Duration::from_secs(60);
 /// The longest wait between two looks at a session whose streams are done.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
-/// What a descriptor is for.
+/// The purpose of a descriptor.
 #[derive(Debug)]
 pub(crate) enum Work {
     /// A session, and the listener that it came by.
@@ -126,7 +126,7 @@ async fn pump(inner: Inner, descriptor: &Descriptor, session: &Arc<Session>) {
     descriptor.end(session, result.map_err(Failure::from)).await;
 }
 
-/// What the program writes goes to the session.
+/// Copies the program's bytes to the session.
 async fn upward(inner: Arc<Inner>, session: Arc<Session>) {
     let mut buffer = vec![0; READ];
     while let Ok(length @ 1..) = inner.read(&mut buffer).await {
@@ -137,7 +137,7 @@ async fn upward(inner: Arc<Inner>, session: Arc<Session>) {
     session.end();
 }
 
-/// What the session receives goes to the program; whether the program has read all of it.
+/// Copies received bytes to the program. Returns whether the program has read all of them.
 async fn downward(
     inner: &Inner,
     session: &Session,

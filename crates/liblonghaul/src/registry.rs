@@ -66,7 +66,7 @@ pub(crate) struct Listening {
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub session: Session,
-    /// What the initiator said.
+    /// The initiator's note.
     pub note: Vec<u8>,
     /// Keeps the session's further connections coming.
     pub listener: Arc<lsl::Listener>,
@@ -75,11 +75,11 @@ pub(crate) struct Accepted {
 #[derive(Debug, Clone)]
 pub(crate) struct Connected {
     pub session: Arc<Session>,
-    /// What the other end said; an initiator asks its session.
+    /// The other end's note. An initiator reads it from its session.
     pub note: Option<Vec<u8>>,
 }
 
-/// What is left of a session.
+/// The remains of a session.
 #[derive(Debug, Clone)]
 pub(crate) struct Over {
     pub id: SessionId,

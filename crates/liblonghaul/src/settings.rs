@@ -42,7 +42,7 @@ const LONGEST_TEXT: usize = 4096;
 /// Windows between these make sense, in bytes.
 const WINDOWS: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 40;
 
-/// What was set so far.
+/// The settings so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
     routes: Vec<Vec<DepotAddress>>,

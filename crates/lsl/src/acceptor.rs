@@ -65,7 +65,7 @@ pub struct Incoming {
     pub(crate) hello: Hello,
     pub(crate) wire: Wire,
     pub(crate) arrivals: Arrivals,
-    /// What initiators have to have.
+    /// The secret that initiators need.
     pub(crate) secret: Vec<u8>,
 }
 
@@ -75,17 +75,17 @@ impl Incoming {
         self.hello.session
     }
 
-    /// What the initiator says to the application.
+    /// The initiator's note for the application.
     pub fn note(&self) -> &[u8] {
         &self.hello.terms.note
     }
 
-    /// What both ends also compare of each stream as a whole. [`Beginning`] has to be made for it.
+    /// The digest of each whole stream that both ends also compare. [`Beginning`] has to be made for it.
     pub fn digest(&self) -> Option<WholeDigest> {
         self.hello.digest
     }
 
-    /// Whom the connection comes from: the initiator, or the last depot.
+    /// Address of the connection's other end: the initiator, or the last depot.
     pub fn peer(&self) -> SocketAddr {
         self.wire.peer()
     }
@@ -381,7 +381,7 @@ pub(crate) async fn opened(
     }
 }
 
-/// What an initiator has to have that begins a session, if there is a secret.
+/// The key that an initiator needs to begin a session, if there is a secret.
 pub(crate) fn key_of_secret(secret: &[u8]) -> Option<PreSharedKey> {
     (!secret.is_empty()).then(|| PreSharedKey::of_secret(secret))
 }

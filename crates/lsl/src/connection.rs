@@ -27,7 +27,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// What is read at a time.
+/// Bytes per read.
 pub(crate) const READ: usize = 512 << 10;
 
 /// Connects to first hops.
@@ -88,7 +88,7 @@ fn peer_of(hop: &Hop) -> PeerAddr {
     PeerAddr { host, port: authority.port, tls: hop.address.scheme == Scheme::Https }
 }
 
-/// What precedes the first record.
+/// The bytes before the first record.
 pub(crate) fn open(route: &Route, session: SessionId) -> Vec<u8> {
     route.open(session).to_bytes().expect("a route fits into a header")
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What of a session survives its connections: both streams, as far as they are.
+//! State of a session that survives its connections: the progress of both streams.
 //!
 //! The application's handle, and the one connection that there is at a time, share it behind a lock that is never held
 //! while anybody waits.
@@ -55,13 +55,13 @@ struct State {
     taken: u64,
     marks: VecDeque<Position>,
     failure: Option<Error>,
-    /// What the other end is told before the last connection is closed.
+    /// The END to send before the last connection is closed.
     last_words: Option<Vec<u8>>,
     key: Option<SessionKey>,
     hops: Vec<HopReport>,
     note: Vec<u8>,
     connections: u32,
-    /// What the other end had when the session began.
+    /// Bytes that the other end had when the session began.
     resumed: u64,
     /// Connections on which both ends have proved themselves.
     opened: u32,
@@ -72,7 +72,7 @@ struct State {
     spare: Vec<u8>,
 }
 
-/// What has happened, once and for all.
+/// Permanent events of the session.
 #[derive(Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each happens by itself")]
 struct Progress {
@@ -129,7 +129,7 @@ impl Core {
     /// One of an end that knows this of the session already, and may send up to `limit`.
     ///
     /// # Errors
-    /// What was received was not hashed for the further digest.
+    /// The received bytes were not hashed for the further digest.
     pub(crate) fn with_key(
         known: &Kept,
         own: Direction,
@@ -146,7 +146,7 @@ impl Core {
         Ok(Self::new(known.session, own, phase, outgoing, digests, options))
     }
 
-    /// What an end of this direction receives, of which `prefix` is there already.
+    /// The receiving state of an end of this direction that has `prefix` already.
     pub(crate) fn first_receiving(direction: Direction, prefix: Prefix) -> Receiving {
         Receiving::new(direction.other(), prefix, EARLY_LIMIT)
     }

@@ -92,7 +92,7 @@ impl Beginning {
         self.prefix.length()
     }
 
-    /// What proves to the sender which bytes they are.
+    /// The position, which proves to the sender which bytes were received.
     pub fn position(&self) -> Position {
         self.prefix.position()
     }

@@ -25,7 +25,7 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 /// How long an initiator may take to prove itself behind the data that it may send before, over a slow path.
 const EARLY_PROOF_TIME: Duration = Duration::from_secs(300);
 
-/// What happens on a connection before records are exchanged.
+/// The handshake on a connection before records are exchanged.
 pub(crate) enum Opening {
     /// An initiator begins a session.
     Greet(Box<Greeting>),

@@ -33,13 +33,13 @@ pub enum Error {
     Ended {
         /// Its code in END.
         code: u16,
-        /// What it says, or what the code means.
+        /// The peer's text, or the meaning of the code.
         text: String,
     },
     /// The beginning of the stream is not the same at both ends.
     #[error("{0}")]
     Position(#[from] PositionError),
-    /// What arrives is damaged.
+    /// The received data is damaged.
     #[error("{0}")]
     Receive(#[from] ReceiveError),
     /// An earlier session has brought the beginning of the stream, and this end has not hashed it for the further digest that
@@ -55,11 +55,11 @@ pub enum Error {
         time: Duration,
         /// Why the last attempt failed.
         last: String,
-        /// What kind of failure that was, if the first hop could not be connected to.
+        /// Class of the failure, if the first hop could not be reached.
         class: Option<Class>,
     },
-    /// What is to be sent cannot be read.
-    #[error("cannot read what is to be sent: {0}")]
+    /// The content to send cannot be read.
+    #[error("cannot read the content to send: {0}")]
     Source(Arc<io::Error>),
     /// The initiator has begun the session again before it had proved itself, or the listener has gone.
     #[error("the session was begun again, or its listener has gone")]
@@ -70,7 +70,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What END of the other end means.
+    /// The error for an END of the other end.
     pub(crate) fn ended(end: &End) -> Self {
         let known = EndCode::of(end.code);
         let text = if end.text.is_empty() {

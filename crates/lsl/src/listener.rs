@@ -71,7 +71,7 @@ pub(crate) struct Registration {
     session: SessionId,
 }
 
-/// What a registry has for a session that is begun.
+/// A registry's entry for a session that begins.
 enum Place {
     /// It is a new one.
     New(Arrivals),
@@ -181,7 +181,7 @@ impl Listener {
     /// room for it. `received` is a [`Beginning`], or a `Prefix` if the session has no further digest.
     ///
     /// # Errors
-    /// What was received was not hashed for the further digest ([`State::digest`]).
+    /// The received bytes were not hashed for the further digest ([`State::digest`]).
     pub fn restore(
         &self,
         state: &State,

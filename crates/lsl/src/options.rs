@@ -8,14 +8,14 @@ use units::{Bytes, Rate};
 /// Settings of a session.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What both ends have to know, such as a short code; empty if nothing.
+    /// The secret that both ends need, such as a short code. Empty: no secret.
     pub secret: Vec<u8>,
     /// Whether an initiator with a secret encrypts everything, so that depots see only how much passes and when. An acceptor
     /// follows it.
     pub encrypt: bool,
     /// For the application at the other end, at most 4 096 bytes.
     pub note: Vec<u8>,
-    /// What both ends also compare of each stream as a whole. The initiator says so; an acceptor obeys it.
+    /// The digest of each whole stream that both ends also compare. The initiator chooses; the acceptor follows.
     pub digest: Option<WholeDigest>,
     /// The most that is kept of what was written and not acknowledged; less than 512 KiB counts as that.
     pub send_window: Bytes,
@@ -58,7 +58,7 @@ impl Default for Options {
 /// Bounds of a listener.
 #[derive(Debug, Clone)]
 pub struct ListenOptions {
-    /// What initiators have to have; empty if nothing. Those that encrypt and do not have it do not get as far as
+    /// The secret that initiators need. Empty: no secret. Initiators that encrypt without it never reach
     /// [`Listener::accept`](crate::Listener::accept).
     pub secret: Vec<u8>,
     /// The most connections that have not said yet what they want.

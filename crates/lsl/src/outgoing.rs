@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is sent, so that it can be read again until the other end has it.
+//! Content to send, which can be read again until the other end has it.
 
 use std::{collections::VecDeque, fmt, fs::File, io, ops::Range, os::unix::fs::FileExt, sync::Arc};
 
-/// What is stored, and can be read at any place. It must not change while it is sent.
+/// Stored content with random access. It must not change while it is sent.
 pub trait Stored: Send + Sync + fmt::Debug {
     /// How many bytes are sent.
     fn length(&self) -> u64;
@@ -43,12 +43,12 @@ impl Stored for StoredFile {
     }
 }
 
-/// What is sent.
+/// Content to send.
 #[derive(Debug, Clone)]
 pub enum Outgoing {
-    /// What the application writes, kept until it is acknowledged.
+    /// Bytes that the application writes, kept until they are acknowledged.
     Window(Window),
-    /// What is stored.
+    /// Stored content.
     Stored(Arc<dyn Stored>),
 }
 

@@ -81,7 +81,7 @@ impl Route {
         &self.first
     }
 
-    /// What it is sent.
+    /// The OPEN for the first hop.
     pub(crate) fn open(&self, session: SessionId) -> Open {
         Open::new(session, self.rest.clone(), self.target.clone())
     }

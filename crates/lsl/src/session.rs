@@ -40,7 +40,7 @@ pub struct Statistics {
     pub is_connected: bool,
     /// Whether the latest connection is encrypted from end to end.
     pub is_encrypted: bool,
-    /// What the depots said of their connections when the latest was opened, the nearest depot first.
+    /// The depots' reports about their connections when the latest was opened, the nearest depot first.
     pub hops: Vec<HopReport>,
 }
 
@@ -86,7 +86,7 @@ impl Session {
     /// digest.
     ///
     /// # Errors
-    /// What was received was not hashed for the further digest ([`State::digest`]).
+    /// The received bytes were not hashed for the further digest ([`State::digest`]).
     ///
     /// # Panics
     /// There is no route.
@@ -174,7 +174,7 @@ impl Session {
         self.core.confirm()
     }
 
-    /// What was to be written cannot be read: the session fails, at both ends.
+    /// Ends the session at both ends because the application cannot read its content.
     pub fn fail(&self, error: io::Error) {
         self.core.fail(Error::Source(Arc::new(error)));
     }
@@ -210,8 +210,8 @@ impl Session {
         self.core.received_digest()
     }
 
-    /// What has to be kept to continue in another process, with nothing received: set [`State::received`] to the
-    /// latest [`position`](Self::position). `None` before the two ends have greeted each other.
+    /// The state with which another process continues, with nothing received: set [`State::received`] to the
+    /// latest [`position`](Self::position). `None` before the handshake is complete.
     pub fn state(&self) -> Option<State> {
         let (key, _, _) = self.core.terms()?;
         let (session, digest) = (self.core.session, self.core.digest());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What one end keeps to continue a session in another process: under 1 KB for one direction.
+//! State with which one end continues a session in another process: under 1 KB for one direction.
 
 use ::session::lsl::{Position, SessionId, SessionKey, handshake::WholeDigest};
 
-/// What the bytes begin with: a name, and the version of what follows.
+/// First bytes of the state: a name, and the version of the format.
 const MAGIC: &[u8; 4] = b"lhs\x02";
 
 /// The state of a session to store. Anyone who has it can continue the session: store it in a file that only
@@ -16,7 +16,7 @@ pub struct State {
     pub key: SessionKey,
     /// The further digest on which the ends have agreed.
     pub digest: Option<WholeDigest>,
-    /// What was received, and is safe.
+    /// Position of the bytes that were received and stored safely.
     pub received: Position,
 }
 

@@ -39,7 +39,7 @@ enum Seal {
     Both(Sealer, Opener),
 }
 
-/// What is received.
+/// The receiving direction.
 pub(crate) struct Reader<'w> {
     source: Source<'w>,
     ahead: &'w mut BytesMut,
@@ -48,7 +48,7 @@ pub(crate) struct Reader<'w> {
     has_answer: &'w mut bool,
 }
 
-/// What is sent.
+/// The sending direction.
 pub(crate) struct Writer<'w> {
     sink: Sink<'w>,
     sealer: Option<&'w mut Sealer>,
@@ -127,7 +127,7 @@ impl Wire {
         Ok(first)
     }
 
-    /// What was read ahead was sealed.
+    /// Decrypts the bytes that were read ahead, which were sealed.
     fn opens_from_here(&mut self) -> Result<(), Loss> {
         std::mem::swap(&mut self.ahead, &mut self.sealed);
         if let Seal::Both(_, opener) = &mut self.seal {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a link counts.
+//! Counters of a link.
 
 use units::Duration;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a link does with a packet.
+//! Fate of a packet on a link.
 
 use units::Timestamp;
 
-/// What became of an offered packet.
+/// The fate of an offered packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It arrives.

@@ -93,7 +93,7 @@ impl Histogram {
         self.largest
     }
 
-    /// What came since an earlier look at the same.
+    /// The values since an earlier snapshot of the same histogram.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let earlier = earlier.bins.iter().chain(std::iter::repeat(&0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a network does to packets. No clock and no I/O: `now` is an argument, so that the same
+//! Model of a network's links and queues. No clock and no I/O: `now` is an argument, so that the same
 //! link runs in the simulator's virtual time and in the emulator's real time.
 //!
 //! A [`Link`] is one direction of a wire with a queue in front of it:

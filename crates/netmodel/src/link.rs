@@ -13,7 +13,7 @@ use crate::{
 use std::collections::VecDeque;
 use units::{Bytes, Duration, Rate, Timestamp};
 
-/// What one direction of a link is like.
+/// Settings of one direction of a link.
 #[derive(Debug, Clone)]
 pub struct LinkConfig {
     /// The rate of serialisation; without one, it takes no time and nothing ever queues.
@@ -22,13 +22,13 @@ pub struct LinkConfig {
     pub delay: Duration,
     /// Where the queue ends.
     pub queue: QueueLimit,
-    /// What decides about the packets in it.
+    /// The queue's discipline.
     pub discipline: Discipline,
     /// Loss on the wire, after serialisation: a lost packet has used the link.
     pub loss: LossModel,
     /// The longest IP packet that it carries.
     pub mtu: Bytes,
-    /// What a packet takes on the link beyond its IP length. 14 counts an Ethernet frame as tc
+    /// Bytes of the link that a packet takes beyond its IP length. 14 counts an Ethernet frame as tc
     /// does; 38 adds preamble, check sequence and inter-frame gap, as the wire does.
     pub overhead: Bytes,
     /// The width of the monitor's bins.
@@ -76,7 +76,8 @@ pub struct Link {
     /// no rounding accumulates over a busy period.
     free_at: Timestamp,
     free_rest: u64,
-    /// What the last length took, of packets and of gap frames: most are as long as the one before.
+    /// Cached transmission times of the last lengths, of packets and of gap frames: most are as long as the one
+    /// before.
     last: [Transmission; 2],
     now: Timestamp,
 }
@@ -84,7 +85,7 @@ pub struct Link {
 /// Marks the bytes of a gap frame among those that wait.
 const GAP: u64 = 1 << 63;
 
-/// What is put onto the wire.
+/// Kind of frame on the wire.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Packet,
@@ -173,7 +174,7 @@ impl Link {
         }
     }
 
-    /// What a discipline says that decides at once: whether the packet is marked, or else how it is dropped.
+    /// Decision of a discipline at arrival: whether the packet is marked, or its fate if it is dropped.
     fn judge(&mut self, bytes: u64, ect: bool) -> Result<bool, Fate> {
         let found = QueueOnArrival {
             packets: self.waiting.len() as u64,
@@ -197,7 +198,7 @@ impl Link {
         Ok(verdict == Verdict::Mark)
     }
 
-    /// What becomes of a packet on the wire.
+    /// The fate of a packet on the wire.
     #[inline]
     fn cross(&mut self, bytes: u64, (starts, ends): (Timestamp, Timestamp), marked: bool) -> Fate {
         self.counters.carried_bytes += bytes;
@@ -264,8 +265,8 @@ impl Link {
         !matches!(self.queue, Queue::AtDeparture(_))
     }
 
-    /// What became of the packets that were [queued](Fate::Queued), one after the other, as far as it is
-    /// decided by `now`; each with its ticket, which is free then. In the order in which it was decided.
+    /// The next fate of a packet that was [queued](Fate::Queued), if one is decided by `now`, with
+    /// the packet's ticket, which is free then. In the order of the decisions.
     pub fn decided(&mut self, now: Timestamp) -> Option<(u32, Fate)> {
         self.advance(now);
         self.serve();
@@ -387,7 +388,7 @@ impl Link {
         (starts, self.free_at)
     }
 
-    /// What waits at `now`.
+    /// Length of the queue at `now`.
     pub fn queue(&mut self, now: Timestamp) -> QueueState {
         self.advance(now);
         self.serve();
@@ -428,7 +429,7 @@ impl Link {
         self.spacing.as_mut().map(SpacingMeter::counted)
     }
 
-    /// What the link is like.
+    /// The settings of the link.
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }

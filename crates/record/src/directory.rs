@@ -17,13 +17,13 @@ const SUMMARY: &str = "summary.json";
 /// A run's record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// What was run, where, with which settings, and whether the result counts.
+    /// The run, its machine, its settings, and whether the result is valid.
     pub manifest: Manifest,
-    /// What was sampled over time.
+    /// The samples over time.
     pub series: Series,
     /// The files that traffic offered; there is a file of them only where there are any.
     pub files: OfferedFiles,
-    /// What came out.
+    /// The results.
     pub summary: Summary,
 }
 

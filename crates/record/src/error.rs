@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What can go wrong with a record's folder.
+//! Errors of a record's directory.
 
 use std::{io, path::PathBuf};
 
@@ -9,7 +9,7 @@ pub enum Error {
     /// The file or folder cannot be read: it is missing, or the caller may not.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// What was to be read.
+        /// The file that could not be read.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -17,7 +17,7 @@ pub enum Error {
     /// The folder cannot be written: disk full, or the caller may not.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// What was to be written.
+        /// The file that could not be written.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,

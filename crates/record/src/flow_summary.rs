@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What came out of one flow and of its hops, as `summary.json` has it.
+//! Results of one flow and of its hops, as in `summary.json`.
 
 use crate::LimitShares;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub struct FlowSummary {
     pub exit_code: Option<i32>,
     /// Whether the run's time limit cut the transfer off.
     pub timed_out: bool,
-    /// What became of the flow, for people: "complete", "cut at the time limit of 60 s", …
+    /// Outcome of the flow in words: "complete", "cut at the time limit of 60 s", …
     pub outcome: String,
     /// Its TCP connections in the direction of the data.
     pub hops: Vec<HopSummary>,
@@ -75,7 +75,7 @@ pub struct HopSummary {
     pub base_rtt_us: Option<f64>,
     /// A full segment as it goes over the bottleneck, headers included, in bytes.
     pub segment_bytes: Option<u64>,
-    /// What held the sender back, in parts of the time from its first byte to the acknowledgement of its last; null where
+    /// Limits of the sender, as shares of the time from its first byte to the acknowledgement of its last; null if
     /// nothing was sent.
     #[serde(default)]
     pub limited: Option<LimitShares>,

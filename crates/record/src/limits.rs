@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What held a sender back: the share of a connection's time for each cause.
+//! Limits of a sender: the share of a connection's time for each cause.
 //!
 //! The causes are those of the kernel's chronographs (`tcpi_rwnd_limited`, `tcpi_sndbuf_limited`), and what remains of the time is
 //! told apart by the sender's state. A simulated sender and one of a kernel are judged by the same rules, in this order:
@@ -73,7 +73,7 @@ impl Limit {
     }
 }
 
-/// What decides which cause it is.
+/// State from which the present cause is decided.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "any of them may be true at the same time")]
 pub struct SenderState {
@@ -122,7 +122,7 @@ impl LimitTimes {
         *sum = sum.saturating_add(nanos);
     }
 
-    /// What came after an earlier time of the same sender.
+    /// The difference to earlier times of the same sender.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut times = *self;
@@ -196,7 +196,7 @@ pub fn slowest_hop(hops: &[HopSummary]) -> Option<(&HopSummary, LimitShares)> {
     known.min_by(|(_, one), (_, other)| waits(one).total_cmp(&waits(other)))
 }
 
-/// What most held a flow up, and in what part of its time.
+/// The strongest limit of a flow, and its share of the flow's time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LimitedBy {
     /// The cause.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What came out of one direction of a link, as `summary.json` has it.
+//! Results of one direction of a link, as in `summary.json`.
 
 use crate::Direction;
 use netmodel::{Counters, Spacing};
@@ -64,7 +64,7 @@ pub struct LinkSummary {
 }
 
 impl LinkSummary {
-    /// What one direction of a link of the netmodel counted; its rate and what follows from that is
+    /// Converts the counters of one direction of a netmodel link. The rate and values that depend on it are
     /// left out.
     pub fn from_counters(
         name: &str,

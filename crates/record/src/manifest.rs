@@ -13,7 +13,7 @@ pub const SCHEMA: u32 = 3;
 /// A point of a sweep: keys of the scenario and the values they had, in sweep order.
 pub type Point = Vec<(String, String)>;
 
-/// What was run, where, with which settings, and whether the result counts.
+/// The run, its machine, its settings, and whether the result is valid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`SCHEMA`] when it was written.
@@ -36,7 +36,7 @@ pub struct Manifest {
     pub point: Point,
     /// Counts the repetitions of the same variant and point, from 1.
     pub repeat: u32,
-    /// What the run's randomness started from.
+    /// Seed of the run's random numbers.
     pub seed: u64,
     /// `model`, `sim`, `emu` or `field`.
     pub method: String,
@@ -69,10 +69,10 @@ pub struct Manifest {
     /// The offloads that each device offers to the kernel.
     #[serde(default)]
     pub offloads: BTreeMap<String, Vec<String>>,
-    /// What the source reports for this variant and point.
+    /// Values that the source reports for this variant and point.
     #[serde(default)]
     pub references: Vec<ReportedGain>,
-    /// What a closed form predicts for this variant and point.
+    /// Predictions of closed forms for this variant and point.
     #[serde(default)]
     pub predicted: Option<Prediction>,
     /// Whether the run counts. A run that does not stays on record, with its reasons.
@@ -83,7 +83,7 @@ pub struct Manifest {
     /// How well the emulator kept up; null for other methods.
     #[serde(default)]
     pub emulator: Option<EmulatorHealth>,
-    /// What the simulator did and how fast; null for other methods.
+    /// Work and speed of the simulator; null for other methods.
     #[serde(default)]
     pub simulator: Option<SimulatorSpeed>,
     /// The scenario as run: expanded, with every default filled in.
@@ -204,7 +204,7 @@ pub struct ReportedGain {
     pub note: String,
 }
 
-/// What a closed form predicts.
+/// Prediction of a closed form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// Goodput in bits a second.
@@ -233,12 +233,12 @@ pub struct EmulatorHealth {
     pub more: serde_json::Map<String, serde_json::Value>,
 }
 
-/// What the simulator did, and how fast on this machine. Only here do records of equal runs differ.
+/// Work of the simulator, and its speed on this machine. Records of equal runs differ only here.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SimulatorSpeed {
     /// Events in virtual time.
     pub events: u64,
-    /// What they took, in seconds of real time.
+    /// Their duration in seconds of real time.
     pub wall_s: f64,
     /// The one over the other.
     pub events_per_s: f64,

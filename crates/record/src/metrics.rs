@@ -44,7 +44,7 @@ const ALPHA: f64 = 2.0;
 pub struct Metrics {
     /// Content delivered by all flows that are compared over the time in which any was active, in bits a second.
     pub goodput_bps: Option<f64>,
-    /// What the busiest link direction carried over the same time, headers and repeats included.
+    /// Rate of the busiest link direction over the same time, including headers and retransmissions.
     pub throughput_bps: Option<f64>,
     /// Goodput over what the link carried of the flows that are compared.
     pub efficiency: Option<f64>,
@@ -111,7 +111,7 @@ pub struct Metrics {
     /// The time that 99 in a hundred of them do not exceed.
     #[serde(default)]
     pub file_completion_p99_s: Option<f64>,
-    /// What arrived of all traffic over the time in which any could send, in bits a second; null without traffic.
+    /// Goodput of all traffic in bit/s over the time in which any source could send; null without traffic.
     #[serde(default)]
     pub traffic_goodput_bps: Option<f64>,
     /// The states of the path from which these two are computed.

@@ -24,7 +24,7 @@ pub const ROWS_IN_GROUP: usize = 1 << 18;
 /// Texts that are written at a time: a long run of the same text is never held whole.
 const TEXTS_AT_A_TIME: usize = 1024;
 
-/// What a column holds.
+/// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
     /// Doubles, null where there is none.

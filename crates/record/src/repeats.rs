@@ -5,7 +5,7 @@
 use crate::{Manifest, RunResults, Summary, manifest::Point};
 use std::{collections::HashMap, hash::Hash};
 
-/// What the repeats of a run have in common.
+/// Key that the repeats of a run share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RepeatKey {
     /// `model`, `sim`, `emu` or `field`.
@@ -17,7 +17,7 @@ pub struct RepeatKey {
 }
 
 impl Manifest {
-    /// What this run has in common with its repeats.
+    /// The key that this run shares with its repeats.
     pub fn repeat_key(&self) -> RepeatKey {
         RepeatKey {
             method: self.method.clone(),

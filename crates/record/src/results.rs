@@ -24,7 +24,7 @@ use crate::RunResults;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// What `longhaul lab run --json` and `longhaul sim --json` print.
+/// Output of `longhaul lab run --json` and `longhaul sim --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ScenarioResults {
     /// The scenario's title.
@@ -64,7 +64,7 @@ impl ScenarioResults {
     }
 }
 
-/// What `longhaul demo --json` prints.
+/// Output of `longhaul demo --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DemoResults {
     /// Every flow of every run.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a run's record says without its series, which are most of it.
+//! A run's record without its series, which are most of it.
 
 use crate::{Manifest, RunVerdict, Summary};
 
 /// A run's manifest and summary. Those of hundreds of runs fit into memory, their series might not.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunResults {
-    /// What was run, where, with which settings, and whether it is valid.
+    /// The run, its machine, its settings, and whether it is valid.
     pub manifest: Manifest,
-    /// What came out.
+    /// The results.
     pub summary: Summary,
 }
 

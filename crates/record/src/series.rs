@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What was sampled over time: a curve for each entity and quantity.
+//! Samples over time: a curve for each entity and quantity.
 //!
 //! All samples of a run are held in memory, 16 bytes each: 30 s of six link directions in bins of
 //! 500 microseconds with four quantities are 1.4 million samples, 23 MB. A run of an hour wants
@@ -56,7 +56,7 @@ impl Series {
     }
 }
 
-/// What a curve belongs to.
+/// The entity of a curve.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Entity {
     /// One direction of a link: `link:NAME/forward`.
@@ -135,7 +135,7 @@ impl fmt::Display for Entity {
 /// Declares the quantities once: variant, and name in the file, which gives the unit.
 macro_rules! quantities {
     ($($(#[$doc:meta])* $variant:ident $name:literal;)*) => {
-        /// What a curve shows. The comments name what it is sampled on.
+        /// The quantity of a curve. The comments name the sampled entity.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Quantity { $($(#[$doc])* $variant,)* }
 
@@ -205,7 +205,7 @@ impl Quantity {
 pub struct Curve {
     /// When, in seconds since the run's start; never falling.
     pub time_s: Vec<f64>,
-    /// What, in the quantity's unit; as many as there are times.
+    /// The values in the quantity's unit, one for each time.
     pub value: Vec<f64>,
 }
 

@@ -7,7 +7,7 @@
 use crate::{FlowSummary, LinkSummary, Metrics, TrafficSummary};
 use serde::{Deserialize, Serialize};
 
-/// What came out of one run.
+/// The results of one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The flows, in the scenario's order.
@@ -40,7 +40,7 @@ impl Summary {
         }
     }
 
-    /// What all traffic sources did together, under a name that says how many they are.
+    /// Sum of all traffic sources, under a name that contains their number.
     fn traffic_together(&self) -> TrafficSummary {
         TrafficSummary {
             name: format!("{} sources", self.traffic.len()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What came out of one traffic source, as `summary.json` has it.
+//! Results of one traffic source, as in `summary.json`.
 
 use crate::{OfferedFiles, stats};
 use serde::{Deserialize, Serialize};
@@ -13,13 +13,13 @@ pub struct TrafficSummary {
     pub from: String,
     /// The node that receives it.
     pub to: String,
-    /// What it sends: `files`, `cbr` or `on_off`.
+    /// Kind of source: `files`, `cbr` or `on_off`.
     pub kind: String,
     /// When it began, in seconds since the run's start.
     pub start_s: f64,
     /// When the run was over, in seconds since its start.
     pub end_s: f64,
-    /// What arrived: content in order, also of files that were not complete; of datagrams whole IP packets.
+    /// Bytes that arrived: content in order, also of incomplete files; for datagrams, whole IP packets.
     pub bytes: u64,
     /// `bytes * 8` over the time from its beginning to the run's end.
     pub goodput_bps: f64,

@@ -64,8 +64,8 @@ pub const HOP_METRICS: [&str; 5] =
     ["bytes", "retransmits", "bottleneck_bps", "base_rtt_us", "segment_bytes"];
 
 impl Summary {
-    /// What came out after the first `cut_s` seconds; `None` where a flow that was under way then was not
-    /// sampled. Of traffic, only the metrics of files whose clients started after the cut are there.
+    /// Results after the first `cut_s` seconds. `None` if a flow that was active then was not
+    /// sampled. Traffic metrics cover only files whose clients started after the cut.
     #[must_use]
     pub fn after_warm_up(&self, cut_s: f64, series: &Series, files: &OfferedFiles) -> Option<Self> {
         let going = self.flows.iter().filter(|flow| flow.end_s > cut_s);
@@ -169,7 +169,7 @@ impl HopSummary {
     }
 }
 
-/// What of a running total came after the cut.
+/// The part of a running total after the cut.
 fn less(all: u64, total: &Curve, cut_s: f64) -> u64 {
     // Before the first sample there was nothing.
     let early = total.span_s().is_none_or(|(first, _)| cut_s < first);
@@ -210,7 +210,7 @@ impl LinkSummary {
     }
 }
 
-/// What the bins of a monitor carried within a span; bins at its ends count by their part in it.
+/// Bytes in the bins of a monitor within a span. Bins at its ends are weighted by their part in it.
 fn carried_bytes(bins: &Curve, span_s: &Range<f64>) -> Option<f64> {
     let width_s = bins.time_s.get(1)? - bins.time_s[0];
     let part = |(from, bps): (&f64, &f64)| {

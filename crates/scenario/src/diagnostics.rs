@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is wrong with a scenario, and where.
+//! Errors in a scenario, with their locations.
 
 use std::{
     cell::{Cell, RefCell},
@@ -38,7 +38,7 @@ impl fmt::Display for Location {
 pub struct Problem {
     /// Where to fix it.
     pub location: Location,
-    /// What was found and what was expected.
+    /// The value found and the expected values.
     pub message: String,
 }
 

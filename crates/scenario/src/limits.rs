@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a path gives to a connection at best: alone on it, with all queues empty. Every method puts
-//! it on record from here, so that it means the same in all.
+//! Limits of a path for a connection that is alone on it, with all queues empty. Every method records
+//! these values, so that they mean the same in all.
 
 use crate::{Direction, Leg, Routes, Run};
 use units::{Bytes, Duration, Rate};
@@ -10,7 +10,7 @@ const USUAL_MTU: u32 = 1500;
 /// IP tells a packet's length in 16 bits.
 const LONGEST_PACKET: u32 = 65_535;
 
-/// What a path gives to a connection at best.
+/// Limits of a path for a single connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathLimits {
     /// The largest IP packet that crosses every link of the way there and of the way back.

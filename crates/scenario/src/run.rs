@@ -53,7 +53,7 @@ pub struct Run {
     /// How far apart the samples of a series are.
     #[serde(rename = "sample_us", with = "json::micros")]
     pub sample: Duration,
-    /// What TCP is like; of use where it is simulated.
+    /// Settings of simulated TCP.
     pub tcp: Tcp,
     /// Congestion controls that run with other parameters than their default ones.
     pub congestion: Vec<Congestion>,
@@ -74,7 +74,7 @@ pub struct Run {
     /// Bottlenecks that hosts schedule their packets for, in the order of the file.
     #[serde(default)]
     pub bottlenecks: Vec<Bottleneck>,
-    /// What a paper measured for this variant at this point.
+    /// Measurements of papers for this variant at this point.
     pub references: Vec<Reference>,
 }
 

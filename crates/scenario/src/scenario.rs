@@ -12,7 +12,7 @@ use std::path::Path;
 /// A scenario: what its file says about all runs, and the runs it expands to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// What it shows.
+    /// Title of the scenario.
     pub title: String,
     /// The paper and figure it is from.
     pub source: Option<String>,
@@ -26,7 +26,7 @@ pub struct Scenario {
     pub variants: Vec<Variant>,
     /// The swept keys, in the order of the file.
     pub axes: Vec<Axis>,
-    /// What a paper measured; each run has those that apply to it.
+    /// Measurements of papers; each run has those that apply to it.
     pub references: Vec<Reference>,
     /// In the order in which they should run: repeats outermost, variants innermost.
     pub runs: Vec<Run>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the writer of an unknown word may have meant.
+//! Suggestions for unknown words.
 
 use std::collections::BTreeSet;
 

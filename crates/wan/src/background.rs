@@ -38,7 +38,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What tells several networks apart.
+/// Name that identifies a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkName(String);
 
@@ -65,7 +65,7 @@ impl fmt::Display for NetworkName {
     }
 }
 
-/// What a network in the background says of itself.
+/// Status of a network in the background.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Status {
     /// Its name, as given to `up`.
@@ -171,12 +171,12 @@ fn reply(client: Option<UnixStream>, answer: &str) {
     }
 }
 
-/// What the process in the background holds.
+/// Resources of the background process.
 struct Held {
     wan: Wan,
     listener: UnixListener,
     socket: PathBuf,
-    /// Says when to end.
+    /// Signals that end the process.
     signals: UnixStream,
     lock: NameLock,
 }
@@ -241,7 +241,7 @@ fn status(name: &NetworkName, run: &Run, wan: &Wan, snapshot: &Snapshot) -> Stat
     }
 }
 
-/// What the network of that name does.
+/// The status of the network of that name.
 ///
 /// # Errors
 /// None is up, or it doesn't answer.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the emulator really gives on this machine: rate, round trip, loss, queue limit. Every
-//! figure is taken by a program at the ends (bytes and packets that arrived, the kernel's time
+//! Measures the emulator on this machine: rate, round trip, loss, queue limit. Every
+//! value is taken by a program at the ends (bytes and packets that arrived, the kernel's time
 //! stamps) and held against what the link was told to do.
 
 mod binomial;
@@ -25,7 +25,7 @@ pub struct Report {
     pub ok: bool,
 }
 
-/// What went through.
+/// Result of the rate measurement.
 #[derive(Debug, Serialize)]
 pub struct RateRow {
     /// Links in a line, each of this rate.
@@ -36,7 +36,7 @@ pub struct RateRow {
     pub measured_bps: f64,
     /// The difference.
     pub error_percent: f64,
-    /// What is allowed.
+    /// The maximum.
     pub limit_percent: f64,
     /// How the emulator kept up meanwhile.
     pub emulator: Health,
@@ -53,9 +53,9 @@ pub struct RoundTripRow {
     pub rate_bps: u64,
     /// Share of the rate that TCP shall use in one direction meanwhile.
     pub load_wanted_percent: f64,
-    /// What it used, as counted by the first link.
+    /// Load of the link, as counted by the first link.
     pub load_percent: f64,
-    /// What the delays add up to.
+    /// Sum of the configured delays.
     pub configured_us: f64,
     /// Echo requests sent.
     pub probes: usize,
@@ -67,9 +67,9 @@ pub struct RoundTripRow {
     pub p99_over_us: f64,
     /// The worst over the configured.
     pub max_over_us: f64,
-    /// What is allowed of the median.
+    /// The maximum of the median.
     pub median_limit_us: f64,
-    /// What is allowed of the 99th percentile.
+    /// The maximum of the 99th percentile.
     pub p99_limit_us: f64,
     /// How the emulator kept up meanwhile.
     pub emulator: Health,
@@ -78,10 +78,10 @@ pub struct RoundTripRow {
     pub ok: bool,
 }
 
-/// What was lost.
+/// Result of the loss measurement.
 #[derive(Debug, Serialize)]
 pub struct LossRow {
-    /// What was sent: datagrams, or TCP in super-packets, whose segments count.
+    /// Kind of traffic: datagrams, or TCP in super-packets, whose segments are counted.
     pub traffic: &'static str,
     /// The probability the link was given.
     pub probability: f64,
@@ -93,7 +93,7 @@ pub struct LossRow {
     pub lost: u64,
     /// The bounds of the 99.99 % binomial interval.
     pub interval: [u64; 2],
-    /// What the link counted as lost.
+    /// Packets that the link counted as lost.
     pub counted: u64,
     /// How the emulator kept up meanwhile.
     pub emulator: Health,
@@ -101,7 +101,7 @@ pub struct LossRow {
     pub ok: bool,
 }
 
-/// What the queue held.
+/// Result of the queue measurement.
 #[derive(Debug, Serialize)]
 pub struct QueueRow {
     /// The limit the link was given.
@@ -110,7 +110,7 @@ pub struct QueueRow {
     pub sent: u64,
     /// Packets that arrived.
     pub arrived: u64,
-    /// What the link counted as dropped.
+    /// Packets that the link counted as dropped.
     pub dropped: u64,
     /// The most that waited, in the unit of the limit.
     pub most_waiting: u64,

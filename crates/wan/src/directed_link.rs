@@ -14,7 +14,7 @@ use units::{Bytes, Duration, Timestamp};
 
 /// One direction of a link between two devices.
 pub struct DirectedLink {
-    /// What the link does.
+    /// The link's properties.
     pub link: LinkConfig,
     /// The longest time on the link that one delivered frame may span; zero delivers single packets.
     pub max_burst: Duration,
@@ -34,7 +34,7 @@ pub struct Running {
     max_burst: Duration,
     /// Segments of which the link has not said what becomes of them, by their tickets.
     queued: Vec<Option<(Frame, usize)>>,
-    /// What of these the last of `pending` is made of, as long as it may grow.
+    /// The frame and run of the last entry of `pending`, as long as it may grow.
     last: Option<(Frame, Run)>,
 }
 

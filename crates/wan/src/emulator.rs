@@ -36,7 +36,7 @@ use units::{Duration, Timestamp};
 /// Frames read from one device before the others and the releases get their turn.
 const READ_BATCH: usize = 32;
 
-/// What one directed link did so far.
+/// Statistics of one directed link so far.
 #[derive(Debug, Clone)]
 pub struct LinkState {
     /// The link's counts.
@@ -53,7 +53,7 @@ pub struct LinkState {
     pub queue_bytes: u64,
 }
 
-/// What the emulator did so far.
+/// Statistics of the emulator so far.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// When this was taken, since the emulator's start.
@@ -125,7 +125,7 @@ impl Emulator {
         self.started
     }
 
-    /// What it did so far, without the monitors' bins: copying those would hold packets up.
+    /// Statistics so far, without the monitors' bins: copying those would hold packets up.
     pub fn status(&self) -> Snapshot {
         self.ask(Request::Status)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What can go wrong between a scenario and a network that is up.
+//! Errors of bringing a scenario's network up.
 
 use host::{IprouteError, Lack};
 use std::io;
@@ -14,9 +14,9 @@ pub enum WanError {
     /// A node was named that the network doesn't have.
     #[error("there is no node \"{name}\"; there are: {}", known.join(", "))]
     NoSuchNode {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The existing names.
         known: Vec<String>,
     },
     /// A setting of the kernel's was not taken: the scenario asks for what this kernel lacks.
@@ -36,13 +36,13 @@ pub enum WanError {
     Configure {
         /// The node.
         node: String,
-        /// What ip said.
+        /// The message of `ip`.
         message: String,
     },
     /// A system call failed that should not on a working machine.
     #[error("could not {what}: {error}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// The kernel's answer.
         error: io::Error,
@@ -50,7 +50,7 @@ pub enum WanError {
     /// A command on a node could not be started.
     #[error("could not run {program}: {error}")]
     Command {
-        /// What was to be run.
+        /// The program.
         program: String,
         /// The kernel's answer.
         error: io::Error,

@@ -42,7 +42,7 @@ impl Wan {
     /// Brings a run's nodes and links up.
     ///
     /// # Errors
-    /// What this machine lacks ([`WanError::Lacks`]), or what the kernel refused.
+    /// The machine lacks a requirement ([`WanError::Lacks`]), or the kernel refused a setting.
     pub fn up(run: &Run) -> Result<Self, WanError> {
         let lacking = lacking(run, |_| false)?;
         if !lacking.is_empty() {
@@ -178,7 +178,7 @@ fn with_device_drops(mut snapshot: Snapshot, nodes: &[NodeNetwork]) -> Result<Sn
     Ok(snapshot)
 }
 
-/// What one direction of a link did.
+/// Statistics of one direction of a link.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LinkStatus {
     /// `LINK/forward` or `LINK/backward`.
@@ -244,7 +244,7 @@ fn clone(device: &File) -> Result<File, WanError> {
     device.try_clone().map_err(|e| WanError::system("duplicate a device's descriptor", e))
 }
 
-/// What a run's nodes ask for that this kernel has not, each with what to do about it.
+/// Requirements of a run's nodes that this kernel does not meet, each with its remedy.
 ///
 /// Modules count once they are loaded: nothing loads them on demand. Nor does this ask for the congestion
 /// controls whose names pass `brought`.

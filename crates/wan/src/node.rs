@@ -160,7 +160,7 @@ impl NodeNetwork {
         })
     }
 
-    /// What iproute2 shall do, a command a line.
+    /// The commands for iproute2, one a line.
     fn ip_commands(
         &self,
         run: &Run,
@@ -217,7 +217,7 @@ impl NodeNetwork {
     /// Has iproute2 do something on this node: commands, each on a line of its own.
     ///
     /// # Errors
-    /// What it says, or that it is missing.
+    /// The command's error message, or iproute2 is missing.
     pub fn ip(&self, batch: &str) -> Result<(), WanError> {
         let done = iproute::ip_batch(&self.namespace, batch);
         done.map_err(|error| WanError::of_ip(&self.name, error))
@@ -268,7 +268,7 @@ pub(crate) fn node_named<'a>(nodes: &'a [NodeNetwork], name: &str) -> &'a NodeNe
 struct End<'a> {
     /// 0 sends forward, 1 backward.
     number: usize,
-    /// Who is at the other.
+    /// The node at the other end.
     peer: &'a str,
     /// Of the direction that this end sends.
     mtu: u32,
@@ -284,7 +284,7 @@ impl<'a> End<'a> {
     }
 }
 
-/// What the devices of a run's n-th link are called, on either node.
+/// Name of the devices of a run's n-th link, on either node.
 pub fn device_name(link: usize) -> String {
     format!("wan{link}")
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What networks that are up keep in `/run/longhaul`: the hosts files of their nodes, and who holds
-//! which name. Each file goes with its owner; what a killed one leaves behind is recognised and
+//! Files of running networks in `/run/longhaul`: the hosts files of their nodes, and the locks of
+//! names. Each file goes with its owner; what a killed one leaves behind is recognised and
 //! removed by the next.
 
 use host::{RUN_DIRECTORY, RunDirectory};

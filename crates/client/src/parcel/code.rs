@@ -34,7 +34,7 @@ impl Code {
         SessionId(*hash.first_chunk().expect("32 bytes"))
     }
 
-    /// What both ends have to know.
+    /// The secret that both ends need.
     pub fn secret(&self) -> Vec<u8> {
         blake3::derive_key("longhaul lsl 1 code", &self.0).to_vec()
     }

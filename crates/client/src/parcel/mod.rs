@@ -29,10 +29,10 @@ use lsl::WholeDigest;
 use session::lsl::HopReport;
 use std::path::PathBuf;
 
-/// What a transfer by session did.
+/// The results of a transfer by session.
 #[derive(Debug)]
 pub struct ParcelReport {
-    /// What the sender calls it.
+    /// The sender's name for it.
     pub name: Option<String>,
     /// Where it is now, at the receiver.
     pub file: Option<PathBuf>,
@@ -46,7 +46,7 @@ pub struct ParcelReport {
     pub connections: u32,
     /// Whether it was encrypted from end to end.
     pub is_encrypted: bool,
-    /// What its depots said of their connections.
+    /// The depots' reports about their connections.
     pub hops: Vec<HopReport>,
     /// The BLAKE3 hash of the stream, which both ends have compared.
     pub blake3: Option<String>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the sender says of what it sends: JSON in HELLO, which the receiver does not trust.
+//! The sender's description of the content: JSON in HELLO, which the receiver does not trust.
 
 use crate::{Error, name::check_name, text::printable};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub enum Kind {
     Pipe,
 }
 
-/// What the sender says.
+/// The sender's description of the content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// What is sent.

@@ -38,7 +38,7 @@ const PIECE: usize = 256 << 10;
 pub enum Parcel {
     /// A file or directory.
     Path(PathBuf),
-    /// What comes from a pipe.
+    /// The bytes of a pipe.
     Pipe(Box<dyn Read + Send>),
 }
 
@@ -63,9 +63,9 @@ pub enum Goal {
 /// A transfer.
 #[derive(Debug)]
 pub struct SendRequest {
-    /// What.
+    /// The content.
     pub parcel: Parcel,
-    /// What the receiver is to call it, in place of its own name.
+    /// Name for the receiver, instead of the content's own name.
     pub name: Option<String>,
     /// Where to.
     pub goal: Goal,
@@ -73,7 +73,7 @@ pub struct SendRequest {
     pub options: Options,
 }
 
-/// What is sent, ready to be read.
+/// The opened content.
 enum Content {
     Stored(Arc<dyn Stored>),
     Pipe(Box<dyn Read + Send>),

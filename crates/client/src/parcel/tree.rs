@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A directory as one stream that can be read at any place: a tar archive that is never written down.
 //!
-//! What the archive consists of is listed first: headers are kept, contents stay in their files. Entries come in the order of their names, so that
-//! two listings of the same directory are the same archive.
+//! The archive's entries are listed first: headers are kept in memory, contents stay in their files. Entries come in
+//! the order of their names, so that two listings of the same directory are the same archive.
 
 use crate::Error;
 use lsl::Stored;
@@ -18,7 +18,7 @@ use tar::{Builder, EntryType, Header};
 
 /// The size of a block of an archive.
 const BLOCK: u64 = 512;
-/// What ends an archive.
+/// Length in bytes of an archive's end.
 const END: usize = 1024;
 
 /// A directory that is sent.

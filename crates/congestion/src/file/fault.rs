@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a user's algorithm did that it may not, with file and line, and the way up from there.
+//! Faults of a user's algorithm, with file and line, and the unwinding from there.
 
 #![expect(unsafe_code, reason = "is called by guard.c")]
 
@@ -24,9 +24,9 @@ pub struct Fault {
     pub algorithm: String,
     /// Which of its functions was called: `ack`.
     pub hook: &'static str,
-    /// What it did, and what to do about it.
+    /// The fault and its remedy.
     pub what: String,
-    /// What it was told, and decided.
+    /// Its input and its decision.
     pub told: String,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct GuardFault {
     is_static: u32,
 }
 
-/// What guard.c calls.
+/// The function that guard.c calls.
 pub(super) type Raise = unsafe extern "C-unwind" fn(*const GuardFault) -> !;
 
 /// Makes a [`Fault`] of it, and unwinds. Panics are not reported: nothing of longhaul has failed.
@@ -154,7 +154,7 @@ fn what(origin: &Origin, fault: &GuardFault) -> String {
     }
 }
 
-/// What an algorithm did that has broken a rule: `enum ffi_rule` of contract.h.
+/// Text for an algorithm's breach of a rule: `enum ffi_rule` of contract.h.
 pub(crate) fn rule_text(rule: u32, name: &str, before: &Decision, after: &Decision) -> String {
     let Decision { cwnd: before, .. } = before;
     let Decision { cwnd: after, ssthresh, .. } = after;

@@ -9,7 +9,7 @@ pub fn mathis_bps(payload: Bytes, rtt: Duration, loss: Probability) -> f64 {
     goodput_bps(super::reno(loss), payload, rtt)
 }
 
-/// What a connection carries that has `window` segments of `payload` under way, in bits a second.
+/// Goodput in bit/s of a connection with `window` segments of `payload` in flight.
 pub fn goodput_bps(window: f64, payload: Bytes, rtt: Duration) -> f64 {
     window * payload.get() as f64 * 8.0 / rtt.as_secs_f64()
 }

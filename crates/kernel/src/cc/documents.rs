@@ -6,7 +6,7 @@ use congestion::{Algorithm, Attach};
 use serde::Serialize;
 use serde_json::Map;
 
-/// What `longhaul cc list --json` prints.
+/// Output of `longhaul cc list --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CongestionControlList {
     /// The kernel's own first, then longhaul's.
@@ -64,7 +64,7 @@ impl CongestionControlStatus {
     }
 }
 
-/// What `longhaul cc show --json` prints.
+/// Output of `longhaul cc show --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AlgorithmDescription {
     /// Its name.
@@ -105,7 +105,7 @@ pub struct ParameterDescription {
     pub name: &'static str,
     /// The unit of its values, as `1/1024`.
     pub unit: &'static str,
-    /// What it is.
+    /// Its meaning.
     pub what: &'static str,
     /// Its value in each parameter set.
     pub values: Map<String, serde_json::Value>,
@@ -135,7 +135,7 @@ impl AlgorithmDescription {
     }
 }
 
-/// What an algorithm that attaches so decides, in words.
+/// In words, the values that an algorithm of this kind decides.
 pub fn decides(attach: Attach) -> &'static str {
     match attach {
         Attach::Window => "window",

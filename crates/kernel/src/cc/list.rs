@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What there is: the kernel's congestion controls, and those that longhaul can add.
+//! List of congestion controls: the kernel's, and those that longhaul can add.
 
 use super::{
     pin::Pin,
@@ -18,9 +18,9 @@ use std::{
 pub struct Entry {
     /// Its name in the kernel.
     pub name: String,
-    /// What it is, if it is one of longhaul's.
+    /// The algorithm, if it is one of longhaul's.
     pub algorithm: Option<&'static Algorithm>,
-    /// Who provides it.
+    /// Its provider.
     pub provider: Provider,
     /// Whether programs need `CAP_NET_ADMIN` to choose it. None where that is not known: it is not
     /// in the kernel, or this network namespace does not tell.
@@ -31,7 +31,7 @@ pub struct Entry {
     pub sockets: u64,
 }
 
-/// Who provides a congestion control.
+/// The provider of a congestion control.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Provider {
     /// The kernel itself, or another program that has nothing to do with longhaul.

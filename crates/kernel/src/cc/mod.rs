@@ -40,7 +40,7 @@ use libbpf_rs::{Link, Object};
 use pin::{Pin, Registration};
 use std::{os::fd::AsFd, time::Duration};
 
-/// Who keeps a congestion control in the kernel.
+/// The holder that keeps a congestion control in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
     /// The [`Loaded`] at hand.
@@ -104,7 +104,7 @@ pub fn load_empty(attach_as: Attach) -> Result<Loaded, Error> {
     attach(EMPTY, name.to_owned(), &setup)
 }
 
-/// Who holds it already, if anybody does and what he holds will do.
+/// The present holder, if there is one whose parameters and options match.
 fn find_holder(name: &str, params: &Params, options: &Options) -> Result<Option<Holder>, Error> {
     if let Some(pin) = Pin::find(name)? {
         let names = params.algorithm().params.iter().map(|param| param.name);
@@ -142,7 +142,7 @@ impl Loaded {
         &self.name
     }
 
-    /// Who keeps it in the kernel.
+    /// The holder that keeps it in the kernel.
     pub fn holder(&self) -> Holder {
         self.holder
     }
@@ -185,8 +185,8 @@ impl Loaded {
         Trace::open(&ours.object, on_call)
     }
 
-    /// What its hooks have cost while [`crate::BpfStatistics`] were on; empty where it is not this
-    /// process's.
+    /// Run times of its hooks while [`crate::BpfStatistics`] were on. Empty if another process has
+    /// loaded it.
     ///
     /// # Errors
     /// The kernel refused to tell.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What keeps a congestion control in the kernel without a process: files in a BPF file system
+//! Pins, which keep a congestion control in the kernel without a process: files in a BPF file system
 //! ([`crate::bpffs`]). Called under the lock.
 
 use super::{options::Options, settings::available};
@@ -67,7 +67,7 @@ impl Pin {
         words(&self.map(PARAMS)?, "its parameters")
     }
 
-    /// What it was loaded with.
+    /// The options with which it was loaded.
     pub fn options(&self) -> Result<Options, Error> {
         Ok(Options::of_words(&words(&self.map(OPTIONS)?, "its options")?))
     }
@@ -98,7 +98,7 @@ pub fn sweep(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// What keeps a congestion control of this process's in the kernel.
+/// Registration of a congestion control that this process holds.
 pub struct Registration<'a> {
     /// The link, or before Linux 6.4 the registered map as libbpf's link.
     pub link: &'a mut Link,

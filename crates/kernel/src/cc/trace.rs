@@ -40,15 +40,15 @@ pub struct Call {
     pub peer_port: u16,
     /// Which function.
     pub hook: Hook,
-    /// What it was told.
+    /// The acknowledgement that it processed.
     pub ack: Ack,
-    /// What was in force.
+    /// The decision in force before.
     pub before: Decision,
-    /// What it decided.
+    /// Its decision.
     pub after: Decision,
-    /// What it remembered before.
+    /// Its state before the call.
     pub state_before: State,
-    /// What it remembered after.
+    /// Its state after the call.
     pub state_after: State,
 }
 

@@ -10,7 +10,7 @@ use congestion::Algorithm;
 use host::{Namespace, sysctl};
 use std::io;
 
-/// What [`unload`] has done besides.
+/// Side effects of [`unload`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unloaded {
     /// Network namespaces whose default it was.
@@ -60,8 +60,8 @@ pub fn unload(algorithm: &Algorithm) -> Result<Unloaded, Error> {
     Ok(Unloaded { defaults })
 }
 
-/// What the default was set to, if it was that one: a default keeps it alive, and new sockets would
-/// go on getting it.
+/// The new default algorithm, if the unloaded one was the default: a default keeps it alive, and new sockets would
+/// still get it.
 fn reset_default(namespace: &Namespace, name: &str) -> io::Result<Option<&'static str>> {
     namespace.run(|| {
         let read = |key| setting(key).map_err(io::Error::other);

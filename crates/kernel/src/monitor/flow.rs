@@ -13,9 +13,9 @@ pub enum Flow {
     Ip {
         /// Its number: 6 is TCP, 17 UDP.
         protocol: u8,
-        /// Who sends; port 0 where the protocol has none, and of later fragments.
+        /// The sender. Port 0 for protocols without ports, and for later fragments.
         source: SocketAddr,
-        /// Who is sent to.
+        /// The receiver.
         destination: SocketAddr,
     },
     /// Anything else, all together.

@@ -84,7 +84,7 @@ impl Direction {
     }
 }
 
-/// What to watch, and how closely.
+/// Device, direction and resolution of a monitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The device, by its name in the calling thread's network namespace.
@@ -131,11 +131,11 @@ pub struct Monitor {
     bin: Duration,
     per_flow: bool,
     traced: bool,
-    /// What was known in the end, once it is stopped.
+    /// The final counts, once it is stopped.
     ended: Option<Snapshot>,
 }
 
-/// What a monitor knows at a time.
+/// The counts of a monitor at a time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
     /// How long it has watched.
@@ -206,7 +206,7 @@ impl Monitor {
         self.bins.iter().find(|(of, _)| *of == direction).map(|(_, bins)| bins)
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     ///
     /// # Errors
     /// The kernel refused to tell.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the monitor saw, as `longhaul monitor --json` prints it and `monitor.json` holds it. `docs/monitor.md` explains
+//! A monitor's results as in `longhaul monitor --json` and `monitor.json`. `docs/monitor.md` explains
 //! the keys.
 
 use super::{Direction, DirectionStatistics, Flow, FlowStatistics, Histogram, Options, Snapshot};
@@ -19,7 +19,7 @@ pub enum EndReason {
     DeviceGone,
 }
 
-/// What a monitor saw of a device.
+/// A monitor's results for a device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MonitorReport {
     /// The device.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the monitor knows of one direction, as the kernel hands it out.
+//! The monitor's counts of one direction, in the kernel's format.
 
 use super::flow::Flow;
 use netmodel::Histogram;
@@ -20,7 +20,7 @@ pub struct DirectionStatistics {
     pub handovers: u64,
     /// Hand-overs that were super-packets. Gaps inside them can't be seen.
     pub super_handovers: u64,
-    /// What they make on the wire.
+    /// Their packets on the wire.
     pub super_packets: u64,
     /// PAUSE frames that space packets. They carry no data.
     pub gap_frames: u64,
@@ -84,7 +84,7 @@ pub struct Bursts {
     pub histogram: Histogram,
 }
 
-/// What one flow did.
+/// Counts of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowStatistics {
     /// Which.

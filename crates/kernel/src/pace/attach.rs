@@ -37,7 +37,7 @@ impl DevicePacer {
         Ok(Self { _link: link(&object, &device)?, object })
     }
 
-    /// What has left.
+    /// Counts of packets that have left.
     ///
     /// # Errors
     /// The kernel refused to tell.
@@ -45,7 +45,7 @@ impl DevicePacer {
         readings::counts(&map(&self.object, WORK))
     }
 
-    /// Who has sent.
+    /// The senders of paced packets.
     ///
     /// # Errors
     /// The kernel refused to tell.
@@ -60,7 +60,7 @@ pub const WORK: &str = "work";
 pub const SEEN: &str = "seen";
 pub const BEFORE: &str = "before";
 
-/// What a device that isn't paced yet is set up with.
+/// The setup for a device that is not paced yet.
 pub fn first_setup(device: &Device, options: &Options) -> Result<Setup, Error> {
     let method = options.method.map_or_else(|| requirements::method_for(device), Ok)?;
     requirements::require(device, method)?;
@@ -82,7 +82,7 @@ pub fn set_segments(device: &Device, method: Method) -> Result<(), Error> {
     Ok(())
 }
 
-/// What this machine lacks for a method of pacing by the kernel, or one of its devices does, if anything.
+/// The requirement of a kernel pacing method that this machine, or the device, does not meet. `None`: all are met.
 pub fn lacking(method: Method, device: Option<&str>) -> Option<Error> {
     let look = || {
         require_kernel()?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What has left by a paced device.
+//! Counters of a paced device.
 
 use std::{net::SocketAddr, ops::AddAssign};
 use units::{Bytes, Duration, Rate};
 
-/// What left since pacing began there. Bytes are of the link.
+/// Packets and bytes that have left since pacing began. Bytes include link overhead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets that a rule paced.
@@ -81,7 +81,7 @@ impl Sender {
         }
     }
 
-    /// What it sent over that time, without the newest packet's share; none before the second packet.
+    /// Average rate over that time, without the newest packet. `None` before the second packet.
     pub fn achieved(&self) -> Option<Rate> {
         let nanos = u128::from(self.span.as_nanos());
         let bits = u128::from(self.bytes.get()) * 8;

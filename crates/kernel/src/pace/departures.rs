@@ -20,7 +20,7 @@ use std::{
 use units::{Bytes, Rate};
 
 const OVERHEAD: u64 = 24;
-/// What the kernel answers for a packet that goes on, and for one that is dropped (linux/bpf.h).
+/// Return values of the program for a packet that is passed on, and for one that is dropped (linux/bpf.h).
 const NEXT: i32 = -1;
 const DROP: i32 = 2;
 
@@ -96,7 +96,7 @@ impl Program {
         attach::write(&map, &layout::setup(&setup(line, rates))).expect("the kernel takes it");
     }
 
-    /// What becomes of a packet, and the time that it then has.
+    /// Runs the program on a packet. Returns its verdict and the packet's departure time.
     fn run(&self, sent: &Sent) -> (i32, u64) {
         let mut context = [0; CONTEXT];
         context[TSTAMP..TSTAMP + 8].copy_from_slice(&sent.tstamp.to_ne_bytes());

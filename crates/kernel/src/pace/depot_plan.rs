@@ -50,7 +50,7 @@ pub enum PlanError {
     Devices {
         /// The peer.
         hop: PacedPeer,
-        /// What happened.
+        /// The error.
         source: Error,
     },
     /// Packets to two peers leave by one device, which can keep them apart by one method only.

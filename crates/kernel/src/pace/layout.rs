@@ -101,7 +101,7 @@ impl Fields<'_> {
     }
 }
 
-/// What [`setup`] has made.
+/// Reads the bytes that [`setup`] has written.
 pub fn read_setup(bytes: &[u8]) -> Setup {
     let mut fields = Fields(bytes);
     let line = Some(fields.rate()).filter(|line| line.bps() > 0);

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// What keeps packets apart.
+/// The mechanism that spaces packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// Gap frames behind packets: the wire's clock. The device is given single segments.

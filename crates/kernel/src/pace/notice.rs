@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is paced, for those who may not look into the kernel: a file for each paced device that everybody can read.
+//! Notices of pacing for unprivileged processes: a world-readable file for each paced device.
 //!
 //! A notice is given after pacing has begun and withdrawn before it ends; while rules change there is none. So
 //! what a notice says is true, as long as no user detaches the program by other means, or takes fq from a device that
@@ -36,7 +36,7 @@ fn folder() -> PathBuf {
 /// [`super::devices_towards`] says.
 ///
 /// # Errors
-/// What there is can't be read.
+/// The notices cannot be read.
 pub fn is_paced(net: &IpNet, method: Method) -> Result<bool, Error> {
     let here = format!("{}-", namespace()?);
     for (name, path) in notices()? {

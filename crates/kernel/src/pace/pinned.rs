@@ -36,13 +36,13 @@ const FILES: [&str; 5] = [LINK, SETUP, WORK, SEEN, BEFORE];
 pub struct PacedDevice {
     /// Its name.
     pub device: String,
-    /// What is in force.
+    /// The setup in force.
     pub setup: Setup,
     /// Why its packets are not kept apart so at present, if so: the device's queues are others now.
     pub lack: Option<String>,
-    /// What has left.
+    /// Counts of packets that have left.
     pub counts: Counts,
-    /// Who has sent.
+    /// The senders of paced packets.
     pub senders: Vec<Sender>,
 }
 
@@ -202,7 +202,7 @@ pub fn list() -> Result<Vec<PacedDevice>, Error> {
     Ok(attached)
 }
 
-/// What is pinned of one device.
+/// The directory with the pins of one device.
 struct Folder {
     path: PathBuf,
     namespace: u64,
@@ -300,7 +300,7 @@ impl Folder {
         }
     }
 
-    /// Says what is in force there, where a change that was cut short has left that out.
+    /// Writes the notice of the setup in force, if an interrupted change has left it out.
     fn restore_notice(&self) -> Result<(), Error> {
         match Device::by_index(self.index)? {
             Some(device) if !notice::is_published(&self.name())? => {

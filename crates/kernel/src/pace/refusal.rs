@@ -5,7 +5,7 @@ use super::Method;
 use ipnet::IpNet;
 use units::{Bytes, Duration, Rate};
 
-/// What does not go, and what to do about it.
+/// A request that pacing cannot fulfil, with its cause and remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is none of that name here.
@@ -19,7 +19,7 @@ pub enum Refusal {
     NotEthernet {
         /// The device.
         name: String,
-        /// What it is, as `ip link` says.
+        /// Kind of the device, as in `ip link`.
         kind: String,
     },
     /// Without the rate of its link no gap can be given a length.
@@ -31,7 +31,7 @@ pub enum Refusal {
     /// Packets can't leave faster than the link is.
     #[error("{rate} is more than the link has, {line}")]
     AboveLine {
-        /// What was asked for.
+        /// The requested rate.
         rate: Rate,
         /// The link's.
         line: Rate,
@@ -42,7 +42,7 @@ pub enum Refusal {
          that, or say more, as in --max-gap 1MB"
     )]
     TooSlow {
-        /// What was asked for.
+        /// The requested rate.
         rate: Rate,
         /// The least that goes.
         slowest: Rate,
@@ -55,7 +55,7 @@ pub enum Refusal {
          {slowest} is the least"
     )]
     BeyondHorizon {
-        /// What was asked for.
+        /// The requested rate.
         rate: Rate,
         /// The least that goes.
         slowest: Rate,
@@ -117,9 +117,9 @@ pub enum Refusal {
     Horizon {
         /// The device.
         name: String,
-        /// What fq takes.
+        /// The horizon of fq.
         horizon: Duration,
-        /// What it has to.
+        /// The required minimum.
         least: Duration,
     },
     /// It is not in the kernel, nor among its modules.
@@ -133,7 +133,7 @@ pub enum Refusal {
     OtherMethod {
         /// The device.
         name: String,
-        /// What is in force.
+        /// The method in force.
         present: Method,
     },
     /// The kernel can't attach it.
@@ -158,7 +158,7 @@ pub enum Refusal {
     NoRule {
         /// The device.
         name: String,
-        /// What was asked for.
+        /// The requested number.
         number: u32,
     },
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What pacing asks of a device and of how it queues packets.
+//! Requirements of pacing on a device and its queueing discipline.
 
 use super::{Method, Refusal, fq, rules::HORIZON};
 use crate::Error;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is paced on a device, and at what.
+//! Pacing rules of a device: matched packets and their rates.
 
 use super::{Method, Refusal};
 use host::Device;
@@ -11,7 +11,7 @@ use std::{
 };
 use units::{Bytes, Duration, Rate};
 
-/// What a rule's packets shall leave at.
+/// The rate of a rule's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// Each TCP socket at its own target. What isn't TCP, or carries no payload, isn't paced.
@@ -40,18 +40,18 @@ pub struct Rule {
     pub target: Target,
 }
 
-/// What frames take of the link, and what gap frames are like; omitted values are the defaults, or stay as
+/// Link overhead of frames, and sizes of gap frames; omitted values are the defaults, or stay as
 /// they are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Frames {
     /// The rate of the link. By default what the device says; times of departure do without.
     pub line: Option<Rate>,
-    /// What a frame takes on the link beyond its length without the check sequence. By default 24: that,
+    /// Bytes of the link that a frame takes beyond its length without the check sequence. By default 24: that,
     /// preamble and inter-frame gap.
     pub overhead: Option<Bytes>,
     /// The most gap behind one packet, on the link. By default 64 KB. Only of gap frames.
     pub max_gap: Option<Bytes>,
-    /// What the longest takes on the link. By default 4 KB, or what the device's MTU allows if that
+    /// Bytes of the link that the longest takes. By default 4 KB, or what the device's MTU allows if that
     /// is less: not every device sends longer frames. Only of gap frames.
     pub max_frame: Option<Bytes>,
 }
@@ -63,20 +63,20 @@ pub struct Options {
     pub device: String,
     /// The first that matches a packet is its own; without any, it isn't paced.
     pub rules: Vec<Rule>,
-    /// What frames are like.
+    /// Sizes of frames on the link.
     pub frames: Frames,
-    /// What keeps packets apart. By default what does so at the device already; else times of departure
-    /// where its queueing discipline is fq, gap frames elsewhere.
+    /// The mechanism that spaces packets. By default the device's present one. If there is none, departure times
+    /// with the queueing discipline fq, otherwise gap frames.
     pub method: Option<Method>,
 }
 
-/// Who put rules there that are replaced together, and not by hand: a number of their own.
+/// Number that identifies a program whose rules are replaced together. Rules set by hand have no owner.
 pub type Owner = NonZeroU64;
 
-/// What is in force at a device.
+/// The setup in force at a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
-    /// What keeps packets apart.
+    /// The mechanism that spaces packets.
     pub method: Method,
     /// The rate of the link; with times of departure it need not be known.
     pub line: Option<Rate>,

@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::num::NonZeroU16;
 use units::Rate;
 
-/// What `longhaul pace show --json` prints.
+/// Output of `longhaul pace show --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PacingStatus {
     /// The paced devices.
@@ -31,13 +31,13 @@ impl PacingStatus {
 pub struct DeviceStatus {
     /// Its name.
     pub device: String,
-    /// What keeps packets apart: `gap` or `edt`.
+    /// The mechanism that spaces packets: `gap` or `edt`.
     pub by: &'static str,
     /// Whether the device is given single segments.
     pub single_segments: bool,
     /// The rate of the link; null where it is not known.
     pub line_bps: Option<u64>,
-    /// What a frame takes on the link beyond its length without the check sequence.
+    /// Bytes of the link that a frame takes beyond its length without the check sequence.
     pub overhead_bytes: u64,
     /// The maximum gap behind one packet; null with departure times.
     pub max_gap_bytes: Option<u64>,
@@ -109,7 +109,7 @@ pub struct SenderStatus {
     pub destination: String,
     /// The rate aimed at, at the newest packet.
     pub target_bps: u64,
-    /// What was sent over the span; null before the second packet.
+    /// Average rate over the span; null before the second packet.
     pub achieved_bps: Option<u64>,
     /// Packets.
     pub packets: u64,

@@ -27,7 +27,7 @@ pub struct PacingMethod {
     pub what: &'static str,
     /// Whether it can be used.
     pub can: bool,
-    /// What is in its way; null where it can be used.
+    /// The reason why it cannot be used; null if it can.
     pub lacks: Option<String>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the system does for the other modules, where there is no safe call for it.
+//! System calls for the other modules that have no safe wrapper.
 
 use libc::{c_int, sigset_t};
 use std::{

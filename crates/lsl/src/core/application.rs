@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the application does with its session.
+//! Operations of the application on its session.
 
 use super::{Core, Figures, Phase, State};
 use crate::error::Error;

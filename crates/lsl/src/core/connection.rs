@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a session's connection does with it.
+//! Operations of a session's connection.
 
 use super::{Core, Phase, Progress, State};
 use crate::{
@@ -20,7 +20,7 @@ use std::{
     sync::{Arc, MutexGuard},
 };
 
-/// What precedes the bytes of a DATA record.
+/// Length of the headers before the bytes of a DATA record.
 const BEFORE_DATA: usize = RECORD_HEAD + DATA_HEAD;
 /// Interval in bytes at which positions are remembered that a receiver may store.
 const MARK_EVERY: u64 = 64 << 20;
@@ -373,7 +373,7 @@ impl Core {
         Ok(())
     }
 
-    /// What FIN has to have as further digest.
+    /// The further digest that FIN must contain.
     fn hashed_digest(&self) -> Vec<u8> {
         self.digests.as_ref().map(Digests::received).unwrap_or_default()
     }

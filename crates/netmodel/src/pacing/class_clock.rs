@@ -120,7 +120,7 @@ impl ClassClock {
         self.done = self.since.at_work(waiting - self.ahead + rest, self.rate);
     }
 
-    /// What waits, in bits times 10^9.
+    /// The waiting work, in units of 1e-9 bits.
     fn waiting(&self) -> u128 {
         u128::from(self.came - self.left) * BYTE
     }

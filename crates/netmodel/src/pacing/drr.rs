@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What waits in one class: a queue for each flow, served by deficit round robin (Shreedhar and
+//! The waiting packets of one class: a queue for each flow, served by deficit round robin (Shreedhar and
 //! Varghese, 1995), so that flows have equal shares in bytes whatever they put in. Several packets
 //! of one flow keep their order.
 //!

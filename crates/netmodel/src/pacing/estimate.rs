@@ -22,7 +22,7 @@ pub struct Estimator {
     pub headers: bool,
     /// Whether `ssthresh` paces while losses are repaired, or what the window is at the moment.
     pub recovery: bool,
-    /// What the target is cut at.
+    /// Upper limit of the target.
     pub max_rate: Option<Rate>,
     /// Whether it is cut at what the path is found to carry, too.
     pub find_cap: bool,

@@ -19,7 +19,7 @@ pub struct Params {
     pub find_cap: u32,
 }
 
-/// What TCP knows when a packet leaves: `struct pace_flow`.
+/// TCP's state when a packet leaves: `struct pace_flow`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct TcpSnapshot {
@@ -45,7 +45,7 @@ pub struct TcpSnapshot {
     pub delivered: u32,
 }
 
-/// What is known of the path that a flow takes: `struct pace_cap`.
+/// State of the cap of a flow's path: `struct pace_cap`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct PathCap {

@@ -5,17 +5,17 @@ use super::ffi::{TargetSum, Wire};
 use std::num::NonZeroU64;
 use units::{Bytes, Duration, Rate, Timestamp};
 
-/// What gap frames are like.
+/// Sizes of gap frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GapFrames {
     /// The rate of the link that they go onto.
     pub line: Rate,
     /// The most gap behind one packet: a slower target is missed.
     pub max_gap: Bytes,
-    /// What the shortest takes on the link: of Ethernet, 64 bytes with the check sequence, 8 of
+    /// Bytes of the link that the shortest takes: for Ethernet, 64 bytes with the check sequence, 8 of
     /// preamble and 12 of inter-frame gap.
     pub min_frame: Bytes,
-    /// What the longest takes on the link.
+    /// Bytes of the link that the longest takes.
     pub max_frame: Bytes,
 }
 

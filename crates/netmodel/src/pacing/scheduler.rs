@@ -40,7 +40,7 @@ use super::{
 use std::fmt;
 use units::{Bytes, Duration, Rate, Timestamp};
 
-/// What one class is like.
+/// Settings of one class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Class {
     /// The rate of its bottleneck, in bytes on the link; without one, it has what the others leave.
@@ -54,16 +54,16 @@ pub struct Class {
 pub struct Packet<T> {
     /// Which flow of its class it belongs to.
     pub flow: u64,
-    /// What it takes on the link, overhead included.
+    /// Bytes of the link that it takes, overhead included.
     pub length: Bytes,
-    /// What the caller knows it by.
+    /// The caller's value for the packet.
     pub item: T,
 }
 
 /// A packet that goes onto the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure<T> {
-    /// What the caller knows it by.
+    /// The caller's value for the packet.
     pub item: T,
     /// Its class.
     pub class: usize,
@@ -71,11 +71,11 @@ pub struct Departure<T> {
     pub starts: Timestamp,
     /// When its last one does.
     pub ends: Timestamp,
-    /// What would have fitted between it and the packet before while something waited for its time.
+    /// Bytes that the wire idled between it and the packet before while a packet waited for its time.
     pub gap: Bytes,
 }
 
-/// What comes next.
+/// The next action of the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next<T> {
     /// A packet leaves now.
@@ -190,7 +190,7 @@ impl<T> Scheduler<T> {
         dropped
     }
 
-    /// What the wire does at `now`. If the result is a wait, call this again at that time and after every
+    /// The action of the wire at `now`. If the result is a wait, call this again at that time and after every
     /// arrival. After a late call the packet leaves late.
     pub fn next(&mut self, now: Timestamp) -> Next<T> {
         if self.is_empty() {
@@ -239,7 +239,7 @@ impl<T> Scheduler<T> {
         self.classes.len()
     }
 
-    /// What waits of a class.
+    /// The bytes of a class that wait.
     pub fn waiting(&self, class: usize) -> Bytes {
         Bytes::new(self.classes[class].flows.bytes())
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What disciplines that decide when a packet comes are told, and what they answer.
+//! Input and output of disciplines that decide when a packet arrives.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 use units::Timestamp;
 
-/// What a packet finds that comes to a queue which decides at once.
+/// State of the queue that an arriving packet meets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueueOnArrival {
     /// Packets that wait.
@@ -16,7 +16,7 @@ pub(crate) struct QueueOnArrival {
     pub(crate) free_at: Timestamp,
 }
 
-/// What a discipline says of a packet that comes.
+/// Decision of a discipline about an arriving packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,

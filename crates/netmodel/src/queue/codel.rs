@@ -47,7 +47,7 @@ pub(crate) struct Codel {
     last_count: u32,
 }
 
-/// What leaves the queue for the wire.
+/// A packet that leaves the queue for the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dequeued {
     pub(crate) ticket: u32,

@@ -24,7 +24,7 @@ pub(crate) struct DepartureQueue {
     /// The most bytes of a packet.
     largest: u64,
     waits: QueueState,
-    /// What became of packets that have left the queue, and that their owner does not know yet.
+    /// Fates of packets that have left the queue, and that their owner has not fetched yet.
     decided: VecDeque<(u32, Fate)>,
     /// Kept for its memory.
     dropped: Vec<u32>,
@@ -139,7 +139,7 @@ impl DepartureQueue {
         !self.decided.is_empty()
     }
 
-    /// What was decided first; its ticket is free then.
+    /// Removes the earliest decision. Its ticket is free then.
     pub(crate) fn next_decided(&mut self) -> Option<(u32, Fate)> {
         let next = self.decided.pop_front()?;
         self.store.free(next.0);

@@ -29,7 +29,7 @@ use departure_queue::DepartureQueue;
 use pie::Pie;
 use red::Red;
 
-/// What decides about the packets of a queue.
+/// Queue discipline: decides which packets of a queue are dropped or marked.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Discipline {
     /// A packet that comes to the full queue is dropped, no other.

@@ -27,7 +27,7 @@ impl QueueLimit {
     }
 }
 
-/// What waits at a moment.
+/// Length of a queue at a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueState {
     /// Packets and gap frames that wait.

@@ -40,7 +40,7 @@ pub struct Params {
     pub ecn: bool,
 }
 
-/// What is averaged, and between which values drops are a matter of random. The lower one is less.
+/// Parameters of RED: the averaging weight, and the thresholds between which drops are random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Thresholds {
     /// Packets that wait.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a sender saw over time: its round trips and its window.
+//! A sender's round trips and window over time.
 
 use crate::{Curve, stats};
 
@@ -11,7 +11,7 @@ pub struct RoundTrips {
     pub mean_us: f64,
     /// The value in the middle.
     pub median_us: f64,
-    /// What 99 % of the samples do not exceed.
+    /// The 99th percentile.
     pub p99_us: f64,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What disturbance costs: performability, and the distance between two distributions.
+//! Effect of disturbances: performability, and the distance between two distributions.
 
 use crate::{FlowSummary, stats};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What was dropped while the senders were still finding out what the path carries, and after.
+//! Drops during and after the senders' slow start.
 
 use super::bins::hop_curve;
 use crate::{Entity, FlowSummary, Quantity, Series};

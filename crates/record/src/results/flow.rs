@@ -37,7 +37,7 @@ pub struct FlowResult {
     pub outcome: String,
     /// Congestion controls as read back, hop by hop.
     pub congestion_control: Vec<Option<String>>,
-    /// What held the slowest of its connections back, in parts of the time; null where nothing was sent.
+    /// Limits of its slowest connection, as shares of the time; null if nothing was sent.
     pub limited: Option<LimitShares>,
     /// Whether it ended by itself, but not as it should, in a run that is valid or not.
     #[serde(skip)]
@@ -85,7 +85,7 @@ impl FlowResult {
             .collect()
     }
 
-    /// What it has in common with the same flow of the run's repeats.
+    /// The key that it shares with the same flow of the run's repeats.
     pub(super) fn repeat_key(&self) -> RepeatKey {
         RepeatKey {
             method: self.method.clone(),

@@ -34,7 +34,7 @@ pub struct FlowMedians {
     /// Completion time.
     #[serde(flatten, serialize_with = "range_keys::seconds")]
     pub seconds: Option<MedianRange>,
-    /// What held it up most.
+    /// Its strongest limit.
     pub limited_by: Option<LimitedBy>,
     /// The median over that of the baseline variant at the same point.
     pub ratio_to_baseline: Option<f64>,

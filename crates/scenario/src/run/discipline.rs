@@ -5,7 +5,7 @@ use crate::json;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration};
 
-/// What decides about the packets in a link's queue (`netmodel::queue`).
+/// Queue discipline of a link (`netmodel::queue`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Discipline {
@@ -37,9 +37,9 @@ pub enum Discipline {
         /// How often the probability is updated.
         #[serde(rename = "tupdate_us", with = "json::micros")]
         tupdate: Duration,
-        /// What a second of delay beyond the target changes of the probability at an update.
+        /// Change of the probability at an update per second of delay above the target.
         alpha: f64,
-        /// What a second of growth of the delay does.
+        /// Change of the probability at an update per second by which the delay grew.
         beta: f64,
         /// For how long nothing is dropped once a queue builds up.
         #[serde(rename = "burst_us", with = "json::micros")]

@@ -45,7 +45,7 @@ impl Heading {
 }
 
 impl Link {
-    /// What the link is like in that direction.
+    /// Properties of the link in that direction.
     pub const fn direction(&self, heading: Heading) -> &Direction {
         match heading {
             Heading::Forward => &self.forward,
@@ -68,7 +68,7 @@ pub struct Direction {
     /// How much waits for the link before packets are dropped; unlimited where it is none.
     #[serde(flatten)]
     pub queue: Option<Queue>,
-    /// What decides about the packets that wait; a record that says nothing is of taildrop.
+    /// Queue discipline. Records without this key are of taildrop.
     #[serde(default, skip_serializing_if = "Discipline::is_taildrop")]
     pub discipline: Discipline,
     /// How much waits for the link when packets of ECN-capable senders begin to be marked
@@ -87,7 +87,7 @@ pub struct Direction {
     /// Whether gaps and bursts are counted.
     #[serde(default = "json::yes")]
     pub spacing: bool,
-    /// What a packet takes on the link beyond its IP length, in bytes.
+    /// Bytes of the link that a packet takes beyond its IP length.
     #[serde(rename = "overhead_bytes")]
     pub overhead: u32,
 }

@@ -34,7 +34,7 @@ pub struct PacingSettings {
     pub headers: bool,
     /// Whether `ssthresh` paces while losses are repaired, or what the window is at the moment.
     pub recovery: bool,
-    /// What the rate is cut at.
+    /// Upper limit of the rate.
     #[serde(rename = "max_rate_bps", with = "json::some_rate")]
     pub max_rate: Option<Rate>,
     /// Whether it is cut at what the path is found to carry, too.
@@ -43,7 +43,7 @@ pub struct PacingSettings {
     /// The most gap behind one packet.
     #[serde(rename = "max_gap_bytes", with = "json::bytes")]
     pub max_gap: Bytes,
-    /// What the longest gap frame takes on the link.
+    /// Bytes of the link that the longest gap frame takes.
     #[serde(rename = "max_frame_bytes", with = "json::bytes")]
     pub max_frame: Bytes,
     /// Whether hosts have classes for their bottlenecks, or one queue.

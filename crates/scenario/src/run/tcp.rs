@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What simulated TCP is like.
+//! Settings of simulated TCP.
 
 use super::family::Family;
 use crate::json;
@@ -18,7 +18,7 @@ pub struct Congestion {
     pub parameters: BTreeMap<String, u32>,
 }
 
-/// What TCP's endpoints are like.
+/// Settings of TCP's endpoints.
 #[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own, as in the file")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tcp {
@@ -71,7 +71,7 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// What a profile has by itself.
+    /// The defaults of a profile.
     pub const fn of(profile: Profile, family: Family) -> Self {
         match profile {
             Profile::Linux => Self::linux(family),

@@ -19,11 +19,11 @@ pub struct Traffic {
     /// When it starts, counted from the start of the run.
     #[serde(rename = "start_us", with = "json::micros")]
     pub start: Duration,
-    /// What it sends.
+    /// Its source.
     pub source: Source,
 }
 
-/// What traffic sends.
+/// Kind of traffic source.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Source {
@@ -39,7 +39,7 @@ pub enum Source {
     /// One TCP connection that alternates between busy and idle, each for an exponentially distributed
     /// time or size.
     OnOff {
-        /// What it does while it is on.
+        /// Length of its busy periods.
         #[serde(flatten)]
         on: Burst,
         /// Mean time in which it is off.

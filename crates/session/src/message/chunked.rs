@@ -52,7 +52,7 @@ enum State {
 /// Number of framing bytes that were read, and the part of the body after them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// So many bytes were framing. They are done with: the caller takes them out of its buffer.
+    /// Number of framing bytes that have been processed. The caller removes them from its buffer.
     pub framing: usize,
     /// The part of the body after them.
     pub next: Next,

@@ -35,9 +35,7 @@ pub(super) fn read(headers: &Fields) -> Result<usize, Fault> {
     for value in headers.get_all(&header::VIA) {
         let read = entries(value.as_bytes(), |entry| depots += usize::from(entry.is_depot()));
         read.map_err(|Malformed| {
-            Fault::bad_request(
-                "the Via field is malformed, so that loops cannot be detected",
-            )
+            Fault::bad_request("the Via field is malformed, so that loops cannot be detected")
         })?;
     }
     Ok(depots)

@@ -17,7 +17,7 @@ const RATE_SECONDS: u64 = 3;
 const LOAD_TOLERANCE_PERCENT: f64 = 5.0;
 /// The share of echo requests that must be answered: nothing on the way loses any.
 const LEAST_ANSWERED: f64 = 0.99;
-/// What a loss row may fail by chance.
+/// Probability that a row about loss fails by chance.
 const OUTSIDE: f64 = 1e-4;
 
 /// Nodes `n0`, `n1`, … in a line.

@@ -8,7 +8,7 @@ use units::Rate;
 /// One class, as in `west=100mbit:10.1.0.0/16,10.2.0.0/16`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GatewayClass {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The rate of its bottleneck, in bytes on the link.
     pub rate: Rate,
@@ -48,7 +48,7 @@ fn network(text: &str) -> Result<IpNet, String> {
     }
 }
 
-/// What speaks against having these classes on a wire.
+/// Checks that a wire of this rate can carry these classes.
 pub fn check(classes: &[GatewayClass], line: Rate) -> Result<(), String> {
     let mut names = HashSet::new();
     if let Some(twice) = classes.iter().find(|class| !names.insert(&class.name)) {
@@ -80,7 +80,7 @@ fn overlap(classes: &[GatewayClass]) -> Option<String> {
     })
 }
 
-/// Says which class a packet belongs to.
+/// Assigns packets to classes.
 #[derive(Debug)]
 pub struct Classifier {
     /// The networks do not overlap, so their order is of no concern.

@@ -16,7 +16,7 @@ pub struct WireClock {
     line: Rate,
     /// Bytes handed over since the clock was last set.
     bytes: u64,
-    /// What the wire's clock showed then, and the machine's.
+    /// The times of the wire's clock and of the machine's at that moment.
     wire: Timestamp,
     machine: Timestamp,
 }
@@ -26,12 +26,12 @@ impl WireClock {
         Self { line, bytes: 0, wire: Timestamp::ZERO, machine: Timestamp::ZERO }
     }
 
-    /// What the wire's clock shows when everything handed over has left.
+    /// Time of the wire's clock when everything handed over has left.
     pub fn wire(&self) -> Timestamp {
         self.wire + self.taken()
     }
 
-    /// What the machine's shows then.
+    /// Time of the machine's clock at that moment.
     pub fn machine(&self) -> Timestamp {
         self.machine + self.taken()
     }

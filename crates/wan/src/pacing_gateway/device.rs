@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the gateway has to know of the device that it sends by, and of the next hop: asked of
+//! Properties of the gateway's device and of its next hop, as reported by
 //! iproute2, which answers for the calling thread's network namespace.
 
 use super::Error;

@@ -5,7 +5,7 @@ use host::{IprouteError, Lack};
 use std::io;
 use units::{ClassifyFailure, FailureClass};
 
-/// What went wrong, and whose fault it is.
+/// An error of a gateway, by class of cause.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It was asked for in the wrong way.

@@ -33,7 +33,7 @@ const FULL: Duration = Duration::from_micros(100);
 /// The largest IP packet.
 const MAX_PACKET: usize = 65_535;
 
-/// What the Ethernet headers say.
+/// The addresses of the Ethernet headers.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
     pub from: Mac,
@@ -49,7 +49,7 @@ pub struct Forwarder<'a> {
     framing: Framing,
     gap_frame: GapFrame,
     started: Instant,
-    /// What the device had no room for; it goes first.
+    /// A frame that the device had no room for. It is sent first.
     held: Option<Step<Box<[u8]>>>,
     counts: Counts,
     buffer: Box<[u8]>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the gateway sends: packets behind a new Ethernet header, and gap frames.
+//! Frames of the gateway: packets behind a new Ethernet header, and gap frames.
 //!
 //! Every size with the name `link` is what something takes on the link: the frame as it is handed to
 //! the device, and what [`Framing`] adds to it.
@@ -30,12 +30,12 @@ impl Framing {
     /// Preamble 8, check sequence 4, inter-frame gap 12.
     pub const ETHERNET: Self = Self { overhead: Bytes::new(24) };
 
-    /// What a frame takes on the link.
+    /// Bytes of the link that a frame takes.
     pub fn link_bytes(self, frame: usize) -> Bytes {
         Bytes::new(frame.max(SHORTEST) as u64) + self.overhead
     }
 
-    /// What the shortest one takes.
+    /// Bytes of the link that the shortest frame takes.
     pub fn shortest(self) -> Bytes {
         self.link_bytes(SHORTEST)
     }

@@ -104,7 +104,7 @@ impl Gateway {
         self.next_hop
     }
 
-    /// What an operator should know before trusting it, each in a sentence.
+    /// Warnings for the operator, each in a sentence.
     pub fn warnings(&self) -> Vec<String> {
         let sum: u64 = self.options.classes.iter().map(|class| class.rate.bps()).sum();
         let overbooked = (sum > self.line.bps()).then(|| {
@@ -177,7 +177,7 @@ fn set_up(tun: &str, mtu: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a device is like, for pacing.
+/// Properties of a device that pacing uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     /// Its line rate, where the driver tells it.

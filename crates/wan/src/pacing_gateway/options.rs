@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a gateway is asked to be.
+//! Options of a gateway.
 
 use super::{classes::GatewayClass, frame::Framing};
 use host::Mac;
@@ -15,7 +15,7 @@ pub enum NextHop {
     Neighbour(IpAddr),
 }
 
-/// What a gateway is like.
+/// Options of a gateway.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The device that it sends by.
@@ -28,11 +28,11 @@ pub struct Options {
     pub overhead: Bytes,
     /// Where packets go next.
     pub next_hop: NextHop,
-    /// What is paced, and at which rate.
+    /// The paced destinations, and their rates.
     pub classes: Vec<GatewayClass>,
     /// How much of each class may wait.
     pub queue: Bytes,
-    /// What the longest gap frame takes on the link, or none are sent.
+    /// Bytes of the link that the longest gap frame takes. `None`: no gap frames.
     pub gap_frames: Option<Bytes>,
 }
 

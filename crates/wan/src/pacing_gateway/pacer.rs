@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What goes onto the wire next, and when: the scheduler, driven by the wire's own clock.
+//! Order and times of packets on the wire: the scheduler, driven by the wire's own clock.
 //!
 //! - **With gap frames** the wire is kept full while something waits: a wait that the scheduler asks
 //!   for is filled with gap frames, to the byte. A gap shorter than the shortest frame becomes that
@@ -17,14 +17,14 @@ use units::{Bytes, Duration, Rate, Timestamp};
 /// How much of the wire's time is with the device at most.
 pub const IN_DEVICE: Duration = Duration::from_millis(1);
 
-/// What gap frames can take on the link.
+/// Sizes of gap frames on the link.
 #[derive(Debug, Clone, Copy)]
 pub struct GapSizes {
     pub shortest: Bytes,
     pub longest: Bytes,
 }
 
-/// What is to be done.
+/// The next action.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<T> {
     /// A packet of that class leaves.
@@ -71,7 +71,7 @@ impl<T> Pacer<T> {
         dropped.into_iter().map(|(_, item)| item).collect()
     }
 
-    /// What to do now. A packet or gap frame that is given out counts as handed over.
+    /// The action to take now. A returned packet or gap frame counts as handed over.
     pub fn step(&mut self, now: Timestamp) -> Step<T> {
         self.catch_up(now);
         let ends = self.clock.machine();

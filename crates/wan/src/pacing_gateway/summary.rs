@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a gateway did, from its beginning to its end.
+//! Statistics of a gateway, from its beginning to its end.
 
 use serde::Serialize;
 
-/// What one class did.
+/// Statistics of one class.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ClassSummary {
     /// Its name; `other` for what is in no class.
@@ -12,7 +12,7 @@ pub struct ClassSummary {
     pub rate_bps: Option<u64>,
     /// Packets sent.
     pub packets: u64,
-    /// What they took on the link.
+    /// The bytes of the link that they took.
     pub link_bytes: u64,
     /// Packets that there was no room for, or that the device refused.
     pub dropped_packets: u64,
@@ -20,7 +20,7 @@ pub struct ClassSummary {
     pub left_packets: u64,
 }
 
-/// What a gateway did. Each packet read is in `packets`, `dropped_packets` or `left_packets` of one class,
+/// Statistics of a gateway. Each packet read is in `packets`, `dropped_packets` or `left_packets` of one class,
 /// or in `not_carried`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
@@ -34,7 +34,7 @@ pub struct Summary {
     pub classes: Vec<ClassSummary>,
     /// Gap frames sent.
     pub gap_frames: u64,
-    /// What they took on the link.
+    /// The bytes of the link that they took.
     pub gap_link_bytes: u64,
     /// Packets to groups and link-local addresses, or that are none.
     pub not_carried: u64,
