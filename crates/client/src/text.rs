@@ -25,7 +25,7 @@ mod tests {
     use super::printable;
 
     #[test]
-    fn nothing_printable_reaches_beyond_its_line() {
+    fn printable_replaces_controls_and_cuts_long_text() {
         assert_eq!(printable("a\x1b[31mb\u{9b}2J\r\n\u{202e}c", 80), "a?[31mb?2J???c");
         assert_eq!(printable("caf\u{e9}", 80), "caf\u{e9}");
         assert_eq!(printable("abcdef", 3), "abc...");

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn of_bbr_the_equations_say_nothing() {
+    fn equations_are_omitted_for_bbr() {
         let found = predictions("demo.toml", &["vars.size=100MB"]);
         for (variant, bps) in found {
             let by_cubic = ["direct", "aria2"].contains(&variant.as_str());

@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_listed_is_what_there_is() {
+    fn listed_run_metrics_match_the_summary() {
         let after =
             summary().after_warm_up(10.0, &series("file", 20), &OfferedFiles::default()).unwrap();
         let value = serde_json::to_value(&after.metrics).unwrap();

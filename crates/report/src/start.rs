@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_had_come_one_sample_before_the_first() {
+    fn start_begins_with_zero_bytes_before_first_sample() {
         let mut series = Series::default();
         for (time_s, bytes) in [(10.5, 200.0), (10.75, 600.0)] {
             series.push(&Entity::Flow("f".into()), Quantity::ReceivedBytes, time_s, bytes);

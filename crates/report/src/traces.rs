@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_connections_the_busiest_links_are_shown() {
+    fn many_connections_are_shown_as_busiest_links() {
         let mut series = Series::default();
         let links: Vec<LinkSummary> = (0..20)
             .map(|n| {

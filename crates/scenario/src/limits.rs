@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_chain_by_hand() {
+    fn chain_limits_match_computation_by_hand() {
         let run = chain();
         let routes = run.routes();
         // There: 4 ms and 1020 bytes at 8 Mb/s. Back: 6 ms and 52 + 20 bytes at 80 Mb/s.

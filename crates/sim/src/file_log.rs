@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn all_files_are_kept_up_to_the_bound() {
+    fn log_keeps_all_files_up_to_the_bound() {
         let log = log(100, 100);
         assert_eq!(log.rows.len(), 100);
         assert!(log.rows.iter().zip(1..).all(|(row, number)| {

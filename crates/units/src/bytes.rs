@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_bits_is_refused_with_what_to_write() {
+    fn ambiguous_unit_is_refused_with_suggestions() {
         for (text, bytes) in [
             ("10Mb", "10MB"),
             ("10 Mb", "10MB"),

@@ -97,7 +97,7 @@ fn connections_are_not_added_where_they_share_a_rate() {
 }
 
 #[test]
-fn one_connection_where_more_are_not_allowed() {
+fn single_connection_is_used_if_more_are_not_allowed() {
     let data = Arc::new(bytes(3, 13_000_000));
     let via = ("Via", "1.1 d1 (longhaul)");
     let none = ("Accept-Ranges", "none");

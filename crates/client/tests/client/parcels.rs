@@ -128,7 +128,7 @@ async fn archive_entries_stay_in_their_directory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_harmless_arrives_without_special_modes() {
+async fn harmless_entries_arrive_without_special_modes() {
     let root = tempfile::tempdir().unwrap();
     let content = archive(|builder| {
         builder.append(&header("sub/x", EntryType::Regular, ""), &b"good"[..]).unwrap();

@@ -69,7 +69,7 @@ fn a_timeout_starts_over() {
 }
 
 #[test]
-fn what_ends_drains() {
+fn ended_flow_drains_its_segments() {
     let samples = run(1_000, &[reno(0, 1_000)], 3_000);
     let last = samples[samples.len() - 1].flows[0];
     assert_eq!(last.in_flight, 0);

@@ -130,7 +130,7 @@ fn compare(classes: &RunResults, queue: &RunResults, wrong: &mut Vec<String>) {
 }
 
 #[test]
-fn what_a_gateway_cannot_pace_is_refused_by_name() {
+fn unpaceable_gateway_flow_is_refused_by_name() {
     for (set, expected) in [
         ("flow.far#.pacing=gap", "flow far1, from host and 1 more: pacing in addition to classes"),
         (

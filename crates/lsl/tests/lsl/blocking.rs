@@ -96,7 +96,7 @@ fn refused_connection_is_an_error_of_that_kind() {
 }
 
 #[test]
-fn each_route_is_tried_however_short_the_patience() {
+fn every_route_is_tried_with_a_short_timeout() {
     let listener = listener();
     let impatient = Options { patience: Duration::ZERO, ..options() };
     let routes = vec![nowhere(), nowhere(), route(listener.local_addr())];

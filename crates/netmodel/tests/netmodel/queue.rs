@@ -135,7 +135,7 @@ fn next_offer(dice: &mut Dice, now: Timestamp, load: f64) -> (Timestamp, u64) {
 }
 
 #[test]
-fn what_a_discipline_draws_moves_no_loss() {
+fn discipline_random_draws_do_not_change_losses() {
     let red = longhaul_netmodel::queue::red::Params {
         thresholds: longhaul_netmodel::queue::red::Thresholds::Packets { min: 1, max: 1000 },
         probability: 1.0,

@@ -106,7 +106,7 @@ fn late_class_on_an_overloaded_wire_waits_briefly() {
 }
 
 #[test]
-fn who_asks_late_gets_no_burst() {
+fn late_scheduler_calls_get_no_burst() {
     let mut scheduler = Scheduler::new(mbit(1000), &[class(100)]).unwrap();
     for n in 0..5 {
         let packet = Packet { flow: 0, length: Bytes::new(LENGTH), item: n };
@@ -119,9 +119,7 @@ fn who_asks_late_gets_no_burst() {
     assert_eq!(starts(0), micros(0));
     assert_eq!(starts(3000), micros(3000), "due at 100");
     match scheduler.next(micros(3010)) {
-        Next::Wait(until) => {
-            assert_eq!(until.as_nanos() / 1000, 3099, "less the part that is not lag")
-        }
+        Next::Wait(until) => assert_eq!(until.as_nanos() / 1000, 3099, "only lag is made up"),
         other => panic!("{other:?}"),
     }
 }

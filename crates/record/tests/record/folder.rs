@@ -123,7 +123,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn written_record_is_read_back_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("deep/down/run-1");
     let record = record();

@@ -268,7 +268,7 @@ fn flows_limited_by_time_have_goodput_and_no_completion() {
 }
 
 #[test]
-fn what_is_not_known_is_null() {
+fn unknown_metrics_are_null() {
     let cut = FlowSummary { timed_out: true, retransmits: None, ..flow("a", 0.0, 5.0, 10) };
     let metrics = Metrics::compute(&[cut], &[], &Series::default());
     assert_eq!(metrics.completion_mean_s, None);

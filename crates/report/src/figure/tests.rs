@@ -277,7 +277,7 @@ fn upright(path: &str) -> (f64, f64, f64) {
 }
 
 #[test]
-fn nothing_is_cut_off_and_long_captions_are_wrapped() {
+fn long_captions_are_wrapped_and_nothing_is_cut_off() {
     let (_dir, path) = sweep();
     let mut figure = read(&path, "goodput_share", Some("delay")).unwrap();
     figure.source = Some("a source that goes on ".repeat(20));
@@ -287,7 +287,7 @@ fn nothing_is_cut_off_and_long_captions_are_wrapped() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_refused_with_what_can() {
+fn undrawable_figure_error_lists_alternatives() {
     let (_dir, path) = sweep();
     let error = |y, x| read(&path, y, x).unwrap_err().to_string();
     let text = error("goodputs", None);

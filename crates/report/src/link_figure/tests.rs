@@ -125,7 +125,7 @@ fn drawing_has_a_panel_per_record_with_peak_and_window() {
 }
 
 #[test]
-fn what_is_not_on_record_is_refused_with_what_is() {
+fn missing_data_error_lists_recorded_data() {
     let dir = tempfile::tempdir().unwrap();
     let plain = write(dir.path(), "plain", &[]);
     let error = |course: &LinkFigureQuery| {

@@ -55,7 +55,7 @@ fn read(dirs: &[PathBuf]) -> (Vec<String>, Vec<Vec<String>>) {
 }
 
 #[test]
-fn each_metric_of_each_entity_has_a_row() {
+fn every_metric_of_every_entity_has_a_row() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "one", &[("vars.rtt", "90ms"), ("link.haul.queue", "20p")], true);
     write(dir.path(), "two", &[("vars.rtt", "10ms"), ("link.haul.queue", "20p")], false);

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_value_several_and_none() {
+    fn metric_cell_shows_one_several_or_no_values() {
         let run = serde_json::json!({
             "jain_index": 0.5,
             "flows": [{"rtt_mean_us": 1000.0}, {"rtt_mean_us": 4000.0}, {"rtt_mean_us": 2000.0}],

@@ -151,7 +151,7 @@ fn queue_is_of_links_that_had_one() {
 }
 
 #[test]
-fn what_is_not_on_record_is_refused() {
+fn missing_record_data_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let run = [write(dir.path(), "sim")];
     let refused = |query: &TimeFigureQuery| TimeFigure::read(&run, query).unwrap_err().to_string();

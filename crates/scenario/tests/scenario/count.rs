@@ -95,7 +95,7 @@ fn keys_name_all_of_them_by_the_name_with_the_sign() {
 }
 
 #[test]
-fn none_of_them_is_a_number_too() {
+fn count_of_zero_is_accepted() {
     let traffic = "[[node]]\nname = \"other#\"\ncount = 0\n[[link]]\nbetween = [\"other#\", \"left\"]\n\
                    count = 0\n[[traffic]]\nname = \"t#\"\ncount = 0\nfrom = \"other#\"\nto = \"right\"\n\
                    kind = \"cbr\"\nrate = \"1mbit\"\n[[variant]]\nname = \"w\"\n\
@@ -120,7 +120,7 @@ fn depots_are_numbered_too() {
 }
 
 #[test]
-fn as_many_as_the_papers_have() {
+fn dumbbell_expands_to_256_pairs() {
     let run = &parse(DUMBBELL, &["vars.pairs=256"])[0];
     assert_eq!((run.nodes.len(), run.links.len(), run.flows.len()), (514, 513, 256));
     assert_eq!(run.routes().rtt("source256", "sink256"), Some(Duration::from_millis(20)));

@@ -416,7 +416,7 @@ fn repeats_after_the_first_vary_by_starts_and_hosts() {
 }
 
 #[test]
-fn what_has_a_jitter_has_no_other_variation() {
+fn explicit_jitter_replaces_default_variation() {
     let (varied, same) = (varied(""), varied("vary = false"));
     assert!(!same.vary);
     for (one, other) in varied.runs.iter().zip(&same.runs) {

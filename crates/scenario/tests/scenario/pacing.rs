@@ -100,7 +100,7 @@ fn a_run_is_its_json() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_by_name() {
+fn contradictory_pacing_is_refused_by_name() {
     let bottleneck = |from: &str, to: &str, rate: &str| {
         let table = format!("name = \"x\"\nfrom = \"{from}\"\nto = {to}\nrate = \"{rate}\"\n");
         refusal(&format!("[[bottleneck]]\n{table}"))

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_depot_writes_is_read_again() {
+    fn depot_field_round_trips() {
         for (client, value) in [
             ("192.0.2.7", "for=192.0.2.7"),
             ("::ffff:192.0.2.7", "for=192.0.2.7"),

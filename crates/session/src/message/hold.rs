@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_read() {
+    fn keep_alive_timeout_is_read() {
         let own = Hold::of(Duration::from_millis(600_900));
         let (name, value) = own.field();
         assert_eq!(asked(&format!("{name}: {}\r\n", value.to_str().unwrap())), Some(600));

@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_seen_before_the_end() {
+    fn malformed_line_is_refused_before_the_end() {
         for text in ["GET /x HTTP/1.1\n", "GET /x HTTP/1.1\r\nX: y\n", "GET /x\rHTTP/1.1"] {
             assert_eq!(status(text), Some(400), "{text:?}");
         }

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_depot_writes_is_read_again() {
+    fn depot_field_round_trips() {
         for (client, host) in [("192.0.2.7", None), ("2001:db8::7", Some("origin.example.org"))] {
             let site = SiteRequest {
                 asked: "data.example.org:8443".to_owned(),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_one() {
+    fn malformed_site_fields_are_refused() {
         let good = "\"d.example\";proto=http;for=\"192.0.2.7\"";
         assert!(SiteRequest::read(&fields(&[good])).is_some());
         for values in [

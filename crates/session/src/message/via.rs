@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hides_an_entry_is_refused() {
+    fn malformed_via_that_hides_an_entry_is_refused() {
         let id = "d1".parse().unwrap();
         for value in [
             &b"1.1 x ("[..],

@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn where_the_bytes_are_cut_does_not_matter(
+    fn chunked_decoding_is_independent_of_splits(
         bytes in "([0-9a-f]{1,2}(;[a-z=]{1,4})?|[a-z0\r\n;: ]{0,4}|\r\n){0,12}",
         at in proptest::collection::vec(any::<prop::sample::Index>(), 0..30),
     ) {

@@ -115,7 +115,7 @@ fn partial_upload_has_no_digest_of_the_whole() {
 }
 
 #[test]
-fn what_is_wanted_most_is_named() {
+fn preferred_digest_algorithm_is_selected() {
     for (value, expected) in [
         ("sha-256=1", Some(Algorithm::Sha256)),
         ("sha-512=3, sha-256=10, unixsum=9", Some(Algorithm::Sha256)),

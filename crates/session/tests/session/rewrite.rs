@@ -369,7 +369,7 @@ fn options_go_only_so_far() {
 }
 
 #[test]
-fn who_brings_a_body_is_led_on_with_it() {
+fn request_with_body_is_redirected_with_307() {
     let route: Route = "/lh1/lead/d2/d1/http:o/f".parse().unwrap();
     let Step::Lead(to) = route.step() else { panic!("a lead leads") };
     for (method, status, has_body) in [

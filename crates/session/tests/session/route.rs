@@ -67,7 +67,7 @@ fn both_redirect_forms_pass_through_all_depots() {
 }
 
 #[test]
-fn one_depot_is_a_whole_route() {
+fn route_may_have_a_single_depot() {
     for form in [Form::Lead, Form::Fetch] {
         let origin: OriginUrl = "http://[::1]:8080/".parse().unwrap();
         let redirect = Redirect::new(&depots(&["d"]), form, origin).unwrap();
@@ -216,7 +216,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_refused_is_refused_in_one_line(
+    fn route_errors_have_no_control_characters(
         text in "/lh1/(lead|fetch)/(%0a|%0d|%1b|[a-z:,/%\\[\\]-]){0,30}"
     ) {
         if let Err(error) = text.parse::<Route>() {

@@ -154,7 +154,7 @@ mod tests {
 
     /// Segments beyond a hole take buffer space, so the window's end does not move on.
     #[test]
-    fn what_is_held_takes_room() {
+    fn held_segments_shrink_the_window() {
         let mut window = receive_window(6 << 20);
         window.limit = 500;
         window.ssthresh = 500;

@@ -133,7 +133,7 @@ fn sysctl_keeps_windows_over_idle_times() {
 
 /// What a connection has carried is told apart by the flows that had it.
 #[test]
-fn each_flow_has_what_it_has_carried_itself() {
+fn flow_results_include_only_its_own_bytes() {
     let outcome = run("", &pair("warm = 2", "bytes = 1449\nstart = \"1s\"\nstreams = 1"));
     for (name, least, segments) in [("first", 725, 725), ("second", 0, 2)] {
         let flow = flow(&outcome, name);

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn contradictory_classes_are_refused() {
         let line = Rate::bits_per_second(100_000_000);
         for (texts, expected) in [
             (&["a=101mbit:10.0.0.0/8"][..], "above the line"),

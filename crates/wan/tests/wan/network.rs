@@ -363,7 +363,7 @@ fn deleted_device_is_reported_without_busy_loop() {
 }
 
 #[test]
-fn what_a_device_drops_is_counted_to_the_end() {
+fn device_drops_are_counted_to_the_end() {
     let _alone = alone();
     let wan = line_of("ipv4", &["delay = \"1ms\""]);
     // IPv6 reports its groups by itself, some time after the device came up.

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_common_says_nothing_of_who_asks() {
+    fn common_fields_do_not_identify_the_client() {
         assert!(COMMON.is_sorted());
         for name in COMMON {
             assert!(!says_who(name), "{name}");

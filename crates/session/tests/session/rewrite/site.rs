@@ -107,7 +107,7 @@ fn back(fields: &str, asked: &str, has_site: bool) -> String {
 }
 
 #[test]
-fn all_of_the_answer_goes_back() {
+fn site_answer_is_forwarded_whole() {
     let sent = back("", ASKED, true);
     assert_eq!(
         sorted(&sent),

@@ -127,7 +127,7 @@ fn origin_cannot_set_policy_for_the_depots_host() {
 }
 
 #[test]
-fn what_says_something_of_the_content_goes_on() {
+fn content_fields_are_forwarded() {
     let of_content = [
         "accept-ranges",
         "access-control-allow-origin",

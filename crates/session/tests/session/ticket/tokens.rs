@@ -37,7 +37,7 @@ fn refusal(token: &str) -> TicketError {
 }
 
 #[test]
-fn what_is_signed_comes_back() {
+fn signed_ticket_verifies_unchanged() {
     let full = Ticket {
         id: ticket_id([0xa5; 16]),
         issuer: Some("https://portal.example".to_owned()),
