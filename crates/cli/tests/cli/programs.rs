@@ -154,7 +154,9 @@ impl Servers {
         let arguments: Vec<&str> = command.split(' ').skip(1).collect();
         let longhaul = env!("CARGO_BIN_EXE_longhaul");
         let _interceptor = On::start(&self.network, "a", longhaul, &arguments);
-        eventually("it is at work", || self.network.exec("a", &["nft", "list", "tables"]).contains("longhaul"));
+        eventually("it is at work", || {
+            self.network.exec("a", &["nft", "list", "tables"]).contains("longhaul")
+        });
         self.transfer("ncat --recv-only $B 7000 > $OUT", "");
         let status = self.network.exec("a", &[longhaul, "intercept", "status", "--json"]);
         let status: serde_json::Value = serde_json::from_str(&status).unwrap();

@@ -63,11 +63,10 @@ impl Steering {
 
     /// The commands that set it up, for people to read.
     pub(super) fn text() -> String {
-        ["-4", "-6"]
-            .iter()
-            .flat_map(|version| [rule(version, "add"), route(version, "add")])
-            .map(|arguments| format!("# ip {}\n", arguments.join(" ")))
-            .collect()
+        let both = ["-4", "-6"].into_iter();
+        let commands = both.flat_map(|version| [rule(version, "add"), route(version, "add")]);
+        let lines: Vec<_> = commands.map(|words| format!("# ip {}\n", words.join(" "))).collect();
+        lines.concat()
     }
 }
 
