@@ -392,7 +392,7 @@ fn private_networks_are_intercepted_only_if_they_are_listed() {
 }
 
 #[test]
-fn a_depot_behind_the_router_is_never_intercepted() {
+fn depot_behind_the_router_is_never_intercepted() {
     let world = World::new();
     // The last depot is a machine whose connections to servers this router would take over.
     let mut depot = Process::start(
@@ -460,7 +460,7 @@ fn removed_rules_are_added_again() {
 }
 
 #[test]
-fn a_second_interceptor_is_refused_and_the_first_works_on() {
+fn second_interceptor_is_refused_and_the_first_continues() {
     let world = World::new();
     let _depots = world.depots();
     let _intercept = world.intercept(&["--own"]);

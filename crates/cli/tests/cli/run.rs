@@ -274,7 +274,7 @@ fn processes(part: &str) -> Vec<u32> {
 }
 
 #[test]
-fn signals_reach_the_program_and_a_killed_supervisor_is_reported() {
+fn signals_are_passed_on_and_a_killed_supervisor_is_reported() {
     let chain = Chain::start();
     let ready = chain.dir.path().join("ready");
     let script = format!(

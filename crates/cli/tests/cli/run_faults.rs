@@ -216,7 +216,7 @@ print("direct" if direct else "through", flush=True)
 "#;
 
 #[test]
-fn depot_that_dies_resets_its_connections_and_further_ones_are_direct() {
+fn dying_depot_resets_connections_and_later_ones_are_direct() {
     for is_first in [true, false] {
         let mut chain = Chain::start();
         let mut program = Steps::of(&chain, &chain.via(), &[], ACROSS);
@@ -322,7 +322,7 @@ os.execvp("python3", ["python3", "-c", "import os, socket; h, p = os.environ['EC
 }
 
 #[test]
-fn socket_closed_while_its_connect_is_held_is_closed_at_the_server() {
+fn socket_closed_during_a_held_connect_is_closed_at_the_server() {
     let chain = Chain::start();
     let held = Held::before(&chain.near.listen);
     let script = r#"
@@ -354,7 +354,7 @@ print(result[0], there.recv(1), flush=True)
 }
 
 #[test]
-fn sockets_that_processes_and_threads_share_or_do_not_share_are_told_apart() {
+fn shared_and_unshared_sockets_are_told_apart() {
     Chain::start().python(
         r"
 import ctypes

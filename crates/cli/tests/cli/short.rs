@@ -38,7 +38,7 @@ fn run(options: &[&str], script: &str) -> String {
 }
 
 #[test]
-fn run_goes_directly_after_short_connections_and_back_after_a_long_one() {
+fn run_is_direct_after_short_connections_until_a_long_one() {
     let err = run(
         &["--short", "64KB", "--stats", "--strict"],
         r#"
