@@ -388,7 +388,7 @@ fn ticket_for_sessions_is_made_shown_and_verified() {
         assert!(!said.contains("methods"), "{said}");
     }
     for (wrong, expected) in [
-        (&["--session", "udp:h:1"][..], "no target of sessions"),
+        (&["--session", "udp:h:1"][..], "not a target of sessions"),
         (&["--session", "meet", "http://o.example.org/f"], "cannot be used with"),
         (&["--session", "meet", "--method", "GET"], "cannot be used with"),
         (&[], "required"),

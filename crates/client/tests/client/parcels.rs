@@ -148,8 +148,8 @@ async fn bytes_beyond_announced_or_allowed_size_are_refused() {
         (r#"{"kind":"file","name":"x","bytes":2000000}"#, 4, "max-size"),
         (r#"{"kind":"file","name":"x","bytes":4}"#, 2_000_000, "max-size"),
         (r#"{"kind":"file"}"#, 4, "no name"),
-        (r#"{"kind":"door","name":"x"}"#, 4, "no note"),
-        ("", 4, "no note"),
+        (r#"{"kind":"door","name":"x"}"#, 4, "not a note"),
+        ("", 4, "not a note"),
     ] {
         let report = sent(note, vec![7; length], root.path()).await;
         let error = report.result.unwrap_err().to_string();
