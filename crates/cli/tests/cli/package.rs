@@ -47,10 +47,10 @@ fn files() -> BTreeSet<String> {
     listed.lines().filter_map(path).collect()
 }
 
-/// The names of the manual pages of a command and of all below it.
+/// The names of the manual pages of a command and of all below it. Hidden ones are started by longhaul itself.
 fn pages(command: &clap::Command, name: &str, into: &mut BTreeSet<String>) {
     into.insert(format!("/usr/share/man/man1/{name}.1.gz"));
-    for below in command.get_subcommands() {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         pages(below, &format!("{name}-{}", below.get_name()), into);
     }
 }
