@@ -464,7 +464,7 @@ fn unsupported_feature_is_refused_before_the_run() {
         assert!(said.contains(cc) && said.contains("htcp, "), "{said}");
     }
     let said = lab.refused(&["lab", "run"], &["--jobs", "2"]);
-    assert!(said.contains("one by one"), "{said}");
+    assert!(said.contains("slow each other down"), "{said}");
 
     let endless = Lab::new(MANY).refused(&["lab", "run"], &[]);
     assert!(endless.contains("flow bulk1 and 11 more: a download needs an end"), "{endless}");
