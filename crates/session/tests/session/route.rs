@@ -114,7 +114,7 @@ fn malformed_routes_are_refused_with_a_reason() {
         ("/lh1/fetch/d1:70000/http:o/", "port between 1 and 65535"),
         ("/lh1/fetch/::1:80/http:o/", "a depot of the route"),
         ("/lh1/fetch/u@d1/http:o/", "a depot of the route"),
-        ("/lh1/fetch/%ff/http:o/", "no text"),
+        ("/lh1/fetch/%ff/http:o/", "that are not text"),
         ("/lh1/fetch/d%0a1/http:o/", "a depot of the route"),
         ("/lh1/fetch/d1,d2,D1:3880/http:o/", "passes d1:3880 twice"),
         ("/lh1/fetch/-/o/", "http: or https:"),

@@ -118,7 +118,7 @@ fn key_set_without_public_keys_is_refused_with_reason() {
         (set(&[short]), "the key s: its x is not 32 bytes"),
         (padded.to_owned(), "the key number 1: its x"),
         (signer().public_pem().replace("MCow", "MCox"), "holds no Ed25519 key"),
-        (r#"{"keys":{}}"#.to_owned(), "no list"),
+        (r#"{"keys":{}}"#.to_owned(), "is not a list"),
         ("{}".to_owned(), "no key for tickets"),
         ("[]".to_owned(), "no key for tickets"),
         (String::new(), "no public key"),
