@@ -25,7 +25,8 @@ use crate::{
     chain::{Caller, ChainError, Down, OpenError, Unconnected},
     connections::{Live, Route},
     routes::Destination,
-    settings_file, tunnel,
+    settings_file::{self, Settings},
+    tunnel,
 };
 use relay::{
     copy::RelayResources,
@@ -34,12 +35,7 @@ use relay::{
 };
 use session::message::ProxyError;
 use std::{
-    io,
-    net::SocketAddr,
-    os::unix::net::UnixStream,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    io, net::SocketAddr, os::unix::net::UnixStream, path::PathBuf, sync::Arc, time::Duration,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -56,8 +52,7 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 /// The proxy.
 #[derive(Debug)]
 pub struct Agent {
-    config: Mutex<Arc<Config>>,
-    file: Option<PathBuf>,
+    settings: Settings<Config>,
     caller: Caller,
     down: Down,
     live: Live,
@@ -76,8 +71,7 @@ impl Agent {
     pub fn new(config: Config, file: Option<PathBuf>) -> Arc<Self> {
         let caller = Caller::new(config.ca.clone());
         Arc::new(Self {
-            config: Mutex::new(Arc::new(config)),
-            file,
+            settings: Settings::new(config, file),
             caller,
             down: Down::default(),
             live: Live::default(),
@@ -140,33 +134,16 @@ impl Agent {
     }
 
     fn config(&self) -> Arc<Config> {
-        Arc::clone(&self.slot())
+        self.settings.get()
     }
 
-    fn slot(&self) -> MutexGuard<'_, Arc<Config>> {
-        self.config.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Reads the file again whenever it changes. One that cannot be used changes nothing.
+    /// Reads the file again whenever it changes.
     async fn follow_file(self: Arc<Self>) {
-        let Some(file) = &self.file else { return };
-        let mut seen = settings_file::stamp(file);
         loop {
             sleep(settings_file::LOOK).await;
-            let now = settings_file::stamp(file);
-            if now == seen {
-                continue;
-            }
-            seen = now;
-            match Config::read(file) {
-                Ok(config) => {
-                    let before = std::mem::replace(&mut *self.slot(), Arc::new(config));
-                    if before.listen != self.config().listen {
-                        tracing::warn!("`listen` has changed: that takes a restart");
-                    }
-                    tracing::info!("read {} again", file.display());
-                }
-                Err(error) => tracing::error!("{error}; going on with the settings of before"),
+            let before = self.settings.reread(Config::read);
+            if before.is_some_and(|before| before.listen != self.config().listen) {
+                tracing::warn!("`listen` has changed: that takes a restart");
             }
         }
     }

@@ -161,7 +161,7 @@ pub(crate) enum Unconnected {
 }
 
 impl<'r> Trial<'_, 'r> {
-    /// The next route, but for those whose first depot was not reached a short time ago.
+    /// The next route whose first depot was not found unreachable a short time ago.
     pub(crate) fn next(&mut self) -> Option<ServerRoute<'r>> {
         self.routes.find(|route| !self.down.contains(&route.depots[0]))
     }

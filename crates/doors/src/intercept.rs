@@ -40,7 +40,7 @@ use crate::{
     chain::{Caller, Down, OpenError, Unconnected},
     connections::Live,
     routes::Destination,
-    settings_file,
+    settings_file::{self, Settings},
     short::Choice,
     sys,
     tunnel::{self, tunnel},
@@ -139,8 +139,7 @@ pub fn clean() {
 /// The interceptor.
 #[derive(Debug)]
 pub struct Interceptor {
-    settings: Mutex<Arc<Config>>,
-    file: Option<PathBuf>,
+    settings: Settings<Config>,
     caller: Caller,
     down: Down,
     live: Live,
@@ -168,8 +167,7 @@ impl Interceptor {
     pub fn new(config: Config, file: Option<PathBuf>) -> Arc<Self> {
         let caller = Caller::new(config.ca.clone()).with_mark(ruleset::OWN);
         Arc::new(Self {
-            settings: Mutex::new(Arc::new(config)),
-            file,
+            settings: Settings::new(config, file),
             caller,
             down: Down::default(),
             live: Live::default(),
@@ -334,17 +332,11 @@ impl Interceptor {
 
     /// Keeps the table as the settings and depots' addresses are, and table and policy routing as they were set up.
     async fn keep(&self, installed: &Installed) -> InterceptError {
-        let mut seen = self.file.as_deref().map(settings_file::stamp);
         let mut tick = interval(settings_file::LOOK);
         let seconds = |time: Duration| time.as_secs();
         for second in 1.. {
             tick.tick().await;
-            let now = self.file.as_deref().map(settings_file::stamp);
-            let is_changed = now != seen;
-            seen = now;
-            if is_changed {
-                self.reload();
-            }
+            let is_changed = self.settings.reread(Config::read).is_some();
             if is_changed || second % seconds(LOOK_UP) == 0 {
                 let config = self.config();
                 let depots = depot_addresses(&config).await;
@@ -363,24 +355,8 @@ impl Interceptor {
         unreachable!("a number of 64 bits does not end")
     }
 
-    /// Reads the file again. One that cannot be used changes nothing.
-    fn reload(&self) {
-        let Some(file) = &self.file else { return };
-        match Config::read(file) {
-            Ok(config) => {
-                *self.slot() = Arc::new(config);
-                tracing::info!("read {} again", file.display());
-            }
-            Err(error) => tracing::error!("{error}; going on with the settings of before"),
-        }
-    }
-
     fn config(&self) -> Arc<Config> {
-        Arc::clone(&self.slot())
-    }
-
-    fn slot(&self) -> MutexGuard<'_, Arc<Config>> {
-        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+        self.settings.get()
     }
 }
 

@@ -4,7 +4,8 @@
 use serde::de::DeserializeOwned;
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -18,10 +19,60 @@ pub(crate) const LOOK: Duration = Duration::from_secs(1);
 #[error("{0}")]
 pub struct ConfigError(String);
 
-/// Time of the last change and length. Both differ between two versions of a file.
-pub(crate) fn stamp(file: &Path) -> Option<(SystemTime, u64)> {
+/// Time of the last change and length. One of them differs between two versions of a file.
+type Stamp = Option<(SystemTime, u64)>;
+
+fn stamp(file: &Path) -> Stamp {
     let metadata = fs::metadata(file).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))
+}
+
+/// Settings, and the file that they follow if there is one.
+#[derive(Debug)]
+pub(crate) struct Settings<C> {
+    file: Option<PathBuf>,
+    state: Mutex<State<C>>,
+}
+
+#[derive(Debug)]
+struct State<C> {
+    current: Arc<C>,
+    seen: Stamp,
+}
+
+impl<C> Settings<C> {
+    pub(crate) fn new(current: C, file: Option<PathBuf>) -> Self {
+        let seen = file.as_deref().and_then(stamp);
+        Self { file, state: Mutex::new(State { current: Arc::new(current), seen }) }
+    }
+
+    pub(crate) fn get(&self) -> Arc<C> {
+        Arc::clone(&self.state().current)
+    }
+
+    /// Reads the file again if it has changed, and answers the settings before. A file that cannot be used changes nothing.
+    pub(crate) fn reread(&self, read: fn(&Path) -> Result<C, ConfigError>) -> Option<Arc<C>> {
+        let file = self.file.as_deref()?;
+        let now = stamp(file);
+        if std::mem::replace(&mut self.state().seen, now) == now {
+            return None;
+        }
+        match read(file) {
+            Ok(config) => {
+                let before = std::mem::replace(&mut self.state().current, Arc::new(config));
+                tracing::info!("read {} again", file.display());
+                Some(before)
+            }
+            Err(error) => {
+                tracing::error!("{error}; going on with the settings of before");
+                None
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<C>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Reads a document and makes settings of it.

@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// A packet that is taken stays the same but for its checksum, and can be refused.
+    /// A packet that is taken changes in its checksum only, and can be refused.
     fn syn_input(input: &[u8]) -> bool {
         let Some(read) = Syn::parse(input) else { return false };
         assert!(read.packet.len() <= input.len() && read.packet.len() >= 40);
