@@ -27,6 +27,34 @@ def exchange(s, size=300000):
     assert got == sent, (len(got), len(sent))
 "#;
 
+/// Python: ends, resets and urgent bytes in both directions of what `connect` opens.
+pub const ENDS: &str = r#"
+server = socket.create_server(("127.0.0.1", 0))
+def pair():
+    here = connect(server.getsockname())
+    there = server.accept()[0]
+    for s in here, there: s.settimeout(20)
+    return here, there
+for turned in False, True:
+    a, b = reversed(pair()) if turned else pair()
+    a.sendall(b"abc")
+    a.send(b"!", socket.MSG_OOB)
+    a.sendall(b"def")
+    a.shutdown(socket.SHUT_WR)
+    got = b""
+    while part := b.recv(100): got += part
+    assert got == b"abc!def", got
+    b.sendall(b"and back")
+    b.close()
+    assert a.recv(100, socket.MSG_WAITALL) == b"and back"
+    # Closed with SO_LINGER 0: a reset.
+    a, b = reversed(pair()) if turned else pair()
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    a.close()
+    try: assert False, b.recv(1)
+    except ConnectionResetError: pass
+"#;
+
 /// Sends back what it is sent, up to the end, and then ends.
 pub fn echo_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

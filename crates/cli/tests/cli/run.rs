@@ -2,7 +2,7 @@
 //! `longhaul run`: programs that nobody changes, through two depots.
 
 use crate::{
-    chain::{Chain, PRELUDE, closed_port, eventually, kill},
+    chain::{Chain, ENDS, PRELUDE, closed_port, eventually, kill},
     common::text,
     depot::Depot,
 };
@@ -128,35 +128,8 @@ exchange(s)
 
 #[test]
 fn ends_resets_and_urgent_bytes_reach_the_far_end() {
-    Chain::start().python(
-        r#"
-import struct
-server = socket.create_server(("127.0.0.1", 0))
-def pair():
-    here = socket.create_connection(server.getsockname())
-    there = server.accept()[0]
-    for s in here, there: s.settimeout(20)
-    return here, there
-for turned in False, True:
-    a, b = reversed(pair()) if turned else pair()
-    a.sendall(b"abc")
-    a.send(b"!", socket.MSG_OOB)
-    a.sendall(b"def")
-    a.shutdown(socket.SHUT_WR)
-    got = b""
-    while part := b.recv(100): got += part
-    assert got == b"abc!def", got
-    b.sendall(b"and back")
-    b.close()
-    assert a.recv(100, socket.MSG_WAITALL) == b"and back"
-    # Closed with SO_LINGER 0: a reset.
-    a, b = reversed(pair()) if turned else pair()
-    a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    a.close()
-    try: assert False, b.recv(1)
-    except ConnectionResetError: pass
-"#,
-    );
+    let script = format!("import struct\nconnect = socket.create_connection\n{ENDS}");
+    Chain::start().python(&script);
 }
 
 #[test]

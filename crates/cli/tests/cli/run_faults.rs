@@ -3,7 +3,7 @@
 
 use crate::{
     agent::Agent,
-    chain::{Chain, PRELUDE, closed_port, eventually, kill},
+    chain::{Chain, ENDS, PRELUDE, closed_port, eventually, kill},
     common::text,
 };
 use std::{
@@ -430,32 +430,7 @@ s.close()
 fn ends_resets_and_urgent_bytes_pass_the_agent() {
     let chain = Chain::start();
     let agent = Agent::through(&chain, &["--strict"]);
-    let script = r#"
-server = socket.create_server(("127.0.0.1", 0))
-def pair():
-    here = socks(server.getsockname())
-    there = server.accept()[0]
-    for s in here, there: s.settimeout(20)
-    return here, there
-for turned in False, True:
-    a, b = reversed(pair()) if turned else pair()
-    a.sendall(b"abc")
-    a.send(b"!", socket.MSG_OOB)
-    a.sendall(b"def")
-    a.shutdown(socket.SHUT_WR)
-    got = b""
-    while part := b.recv(100): got += part
-    assert got == b"abc!def", got
-    b.sendall(b"and back")
-    b.close()
-    assert a.recv(100, socket.MSG_WAITALL) == b"and back"
-    a, b = reversed(pair()) if turned else pair()
-    a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    a.close()
-    try: assert False, b.recv(1)
-    except ConnectionResetError: pass
-"#;
-    let script = format!("{PRELUDE}\n{SOCKS}\n{script}");
+    let script = format!("{PRELUDE}\n{SOCKS}\nconnect = socks\n{ENDS}");
     let mut command = Command::new("python3");
     command.args(["-c", &script]).env("ECHO", &chain.echo).env("AGENT", &agent.listen);
     let output = command.output().unwrap();
