@@ -2,8 +2,8 @@
 //! `longhaul agent`: SOCKS5 and HTTP proxy on this machine, with real clients.
 
 use crate::{
-    chain::{Chain, closed_port, eventually},
-    common::{call, json, refused, text},
+    chain::{Chain, eventually},
+    common::{call, json, refused, refusing_address, text},
 };
 use std::{
     fs,
@@ -187,16 +187,17 @@ fn proxy_command_and_status_show_a_connection() {
     let mut rest = Vec::new();
     from.read_to_end(&mut rest).unwrap();
     assert!(rest.is_empty() && child.wait().unwrap().success());
-    let (code, said) = refused(&["agent", "connect", &closed_port(), "--agent", &agent.listen]);
+    let (code, said) =
+        refused(&["agent", "connect", &refusing_address().to_string(), "--agent", &agent.listen]);
     assert!(code == 1 && said.contains("refused the connection"), "{said}");
-    let (code, said) = refused(&["agent", "status", &closed_port()]);
+    let (code, said) = refused(&["agent", "status", &refusing_address().to_string()]);
     assert!(code == 1 && said.contains("no agent answers at"), "{said}");
 }
 
 #[test]
 fn failures_are_told_in_the_proxys_own_words() {
     let chain = Chain::start();
-    let (closed, server) = (closed_port(), mirror());
+    let (closed, server) = (refusing_address().to_string(), mirror());
     let url = format!("http://{server}/");
     let agent = Agent::through(&chain, &[]);
     let (code, said) =

@@ -74,11 +74,6 @@ pub fn echo_server() -> String {
     address
 }
 
-/// A port of this machine without a listener.
-pub fn closed_port() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
-}
-
 /// Two depots, and a server behind them.
 pub struct Chain {
     pub dir: tempfile::TempDir,

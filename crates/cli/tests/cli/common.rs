@@ -3,8 +3,10 @@
 
 use crate::draft::Draft;
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 use std::{
     collections::BTreeSet,
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Command, Output},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -155,4 +157,14 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(started.elapsed().as_secs() < 20, "waited in vain for: {what}");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
+}
+
+/// An address that refuses connections. It stays bound until the process ends, without a listener: a port that is only
+/// free may be another test's a moment later.
+pub fn refusing_address() -> SocketAddr {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    std::mem::forget(socket);
+    address
 }

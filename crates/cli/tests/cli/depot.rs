@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul depot`: the daemon, and the commands that show its state.
 
-use crate::common::{call, done, json, longhaul, refused, text};
+use crate::common::{call, done, json, longhaul, refused, refusing_address, text};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
@@ -199,7 +199,7 @@ fn status_of_a_wrong_address_is_refused() {
         assert!(code == 2 && said.contains("http://127.0.0.1:3881"), "{code}: {said}");
     }
     // A port without a listener since the depot ended.
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = refusing_address();
     let (code, said) = refused(&["depot", "status", &free.to_string(), "--once"]);
     assert!(code == 1 && said.contains("admin.listen"), "{code}: {said}");
     let both = call(&["depot", "status", &free.to_string(), "--once", "--json"]);

@@ -2,8 +2,8 @@
 //! `longhaul run`: programs that nobody changes, through two depots.
 
 use crate::{
-    chain::{Chain, ENDS, PRELUDE, closed_port, eventually, kill},
-    common::text,
+    chain::{Chain, ENDS, PRELUDE, eventually, kill},
+    common::{refusing_address, text},
     depot::Depot,
 };
 use std::{
@@ -135,7 +135,7 @@ fn ends_resets_and_urgent_bytes_reach_the_far_end() {
 #[test]
 fn errors_are_those_of_the_far_end() {
     let chain = Chain::start();
-    let closed = closed_port();
+    let closed = refusing_address().to_string();
     let port = closed.rsplit(':').next().unwrap();
     chain.python(&format!(
         r#"
@@ -171,7 +171,7 @@ assert libc.connect(a.fileno(), None, 16) == -1 and ctypes.get_errno() == errno.
 #[test]
 fn chain_that_fails_is_left_out_unless_strict() {
     let chain = Chain::start();
-    let closed = closed_port();
+    let closed = refusing_address().to_string();
     let program = [
         "python3",
         "-c",

@@ -3,8 +3,8 @@
 
 use crate::{
     agent::Agent,
-    chain::{Chain, ENDS, PRELUDE, closed_port, eventually, kill},
-    common::text,
+    chain::{Chain, ENDS, PRELUDE, eventually, kill},
+    common::{refusing_address, text},
 };
 use std::{
     fs,
@@ -106,7 +106,7 @@ fn depot_that_fails_while_a_session_opens_is_left_out() {
         let _ = stream.write_all(&vec![b'x'; 100_000]);
     });
     for (depot, says, errno) in [
-        (closed_port(), "cannot reach depot", "ECONNREFUSED"),
+        (refusing_address().to_string(), "cannot reach depot", "ECONNREFUSED"),
         (silent.1.clone(), "cannot reach depot", "ETIMEDOUT"),
         (ends, "did not answer: it closed the connection", "ECONNREFUSED"),
         (resets, "did not answer", "ECONNREFUSED"),

@@ -2,7 +2,7 @@
 //! `longhaul session`: the sessions of a depot that runs.
 
 use crate::{
-    common::{done, json, refused},
+    common::{done, json, refused, refusing_address},
     depot::Depot,
 };
 use session::lsl::{Header, Open, Role, SessionId, Target};
@@ -63,7 +63,7 @@ fn session_status_lists_sessions_and_meetings() {
 
 #[test]
 fn session_status_of_nothing_is_an_error() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = refusing_address();
     let (code, said) = refused(&["session", "status", &free.to_string()]);
     assert!(code == 1 && said.contains("cannot reach"), "{code}: {said}");
 }

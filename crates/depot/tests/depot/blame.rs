@@ -6,6 +6,7 @@ use crate::common::{
     client::{connect, get, read_answer, run, status},
     noise,
     process::{Daemon, eventually},
+    refusing_address,
     scripted::{Scripted, read_head},
 };
 use std::{
@@ -129,7 +130,7 @@ fn upload_closed_by_origin_is_origin_failure() {
         ]);
     }
     // Uploads to an unreachable origin are refused as usual.
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = refusing_address();
     let mut client = connect(depot.address);
     let head = format!("PUT /lh1/fetch/-/http:{nobody}/ HTTP/1.1\r\nHost: d\r\nContent-Length: 1");
     write!(client, "{head}\r\n\r\nx").unwrap();

@@ -7,13 +7,11 @@ use crate::common::{
     client::{curl, exchange, get, status},
     noise,
     process::{Daemon, eventually},
+    refusing_address,
     scripted::Scripted,
     sha256,
 };
-use std::{
-    io::Write,
-    net::{SocketAddr, TcpListener},
-};
+use std::{io::Write, net::SocketAddr};
 
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
 
@@ -24,24 +22,15 @@ fn depot(around: SocketAddr, more: &str) -> Daemon {
     ))
 }
 
-/// An address without a listener.
-fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
 #[test]
 fn depot_failing_before_answer_is_bypassed() {
     let origin = Scripted::answering(SERVED);
     let silent = Scripted::new(|mut stream, _| drop(std::io::Read::read(&mut stream, &mut [0])));
     let closing = Scripted::new(|stream, _| drop(stream));
     let nonsense = Scripted::answering("SSH-2.0\r\n\r\n");
-    for failing in [nobody(), silent.address, closing.address, nonsense.address] {
+    for failing in [refusing_address(), silent.address, closing.address, nonsense.address] {
         let other = Daemon::depot("id = \"other\"");
-        let through = format!(
-            "through = [\"{}\", \"{}\"]\n[timeouts]\nresponse_head = \"300ms\"",
-            nobody(),
-            other.address
-        );
+        let through = format!("through = [\"{}\", \"{}\"]", refusing_address(), other.address);
         let depot = depot(failing, &through);
         let route = origin.route(&failing.to_string(), "/");
         for first in [true, false] {
@@ -66,7 +55,7 @@ fn depot_failing_before_answer_is_bypassed() {
 fn straight_detour_uses_rest_of_the_route() {
     let (origin, last) = (Scripted::answering(SERVED), Daemon::depot("id = \"last\""));
     for (behind, via) in [(true, "1.1 last (longhaul), 1.1 d1"), (false, "Via: 1.1 d1")] {
-        let failing = nobody();
+        let failing = refusing_address();
         let depot = depot(failing, "straight = true");
         let chain =
             if behind { format!("{failing},{}", last.address) } else { failing.to_string() };
@@ -79,7 +68,7 @@ fn straight_detour_uses_rest_of_the_route() {
 #[test]
 fn unrepeatable_requests_and_answers_take_no_detour() {
     let origin = Scripted::answering(SERVED);
-    let failing = nobody();
+    let failing = refusing_address();
     let depot = Daemon::depot_with(&format!(
         "id = \"d1\"\nlisten = [\"127.0.0.1:0\"]\n[allow]\nclients = [\"127.0.0.0/8\"]\n\
          upstreams = [\"127.0.0.0/8:*\"]\nlocal = true\nmethods = [\"GET\", \"PUT\", \"POST\"]\n\
@@ -103,7 +92,7 @@ fn unrepeatable_requests_and_answers_take_no_detour() {
     assert_eq!(status(&head), 404, "{head}");
     // Without another way there is none.
     let depot = Daemon::depot("id = \"d1\"");
-    let (head, ..) = get(depot.address, &origin.route(&nobody().to_string(), "/"));
+    let (head, ..) = get(depot.address, &origin.route(&refusing_address().to_string(), "/"));
     assert_eq!(status(&head), 502, "{head}");
 }
 

@@ -8,6 +8,7 @@ use crate::common::{
     client::{connect, curl, exchange, get, read_answer, status},
     pki::Pki,
     process::{Daemon, PACED, eventually},
+    refusing_address,
     scripted::Scripted,
 };
 use longhaul_depot::{
@@ -233,10 +234,7 @@ fn failures_before_a_transfer_are_counted() {
     // A client without TLS, and next hops that refuse, or speak no TLS.
     let _ = exchange(depot.address, b"GET / HTTP/1.1\r\nHost: d\r\n\r\n");
     let plain = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (closed, plain_address) = (
-        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap(),
-        plain.local_addr().unwrap(),
-    );
+    let (closed, plain_address) = (refusing_address(), plain.local_addr().unwrap());
     std::thread::spawn(move || {
         let (mut stream, _) = plain.accept().unwrap();
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");

@@ -4,6 +4,7 @@
 use crate::common::{
     client::{connect, curl, exchange, get, read_answer, status},
     process::Daemon,
+    refusing_address,
     scripted::Scripted,
 };
 use socket2::{Domain, Socket, Type};
@@ -11,11 +12,6 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
 };
-
-/// A loopback port without a listener.
-fn closed_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 /// Checks an answer of the depot's own: its status, its body and its `Proxy-Status`.
 fn refused(depot: &Daemon, route: &str, code: u16, error: &str, reason: &str) {
@@ -245,7 +241,7 @@ fn unreachable_upstreams_give_502() {
     let depot = Daemon::depot(&format!(
         "{OPEN}\n[allow]\nclients = [\"127.0.0.0/8\"]\n{name}\nlocal = true"
     ));
-    let closed = format!("/lh1/fetch/-/http:127.0.0.1:{}/", closed_port());
+    let closed = format!("/lh1/fetch/-/http:127.0.0.1:{}/", refusing_address().port());
     refused(&depot, &closed, 502, "connection_refused", "refused the connection");
     refused(
         &depot,
@@ -254,7 +250,7 @@ fn unreachable_upstreams_give_502() {
         "dns_error",
         "does not resolve",
     );
-    let chain = format!("/lh1/fetch/127.0.0.1:{}/http:o/", closed_port());
+    let chain = format!("/lh1/fetch/127.0.0.1:{}/http:o/", refusing_address().port());
     refused(&depot, &chain, 502, "connection_refused", "refused the connection");
 }
 
@@ -274,7 +270,8 @@ fn hanging_upstream_connect_gives_502() {
 #[test]
 fn far_depot_error_is_relayed() {
     let (near, far) = (Daemon::depot("id = \"d0\""), Daemon::depot(OPEN));
-    let route = format!("/lh1/fetch/{}/http:127.0.0.1:{}/", far.authority(), closed_port());
+    let route =
+        format!("/lh1/fetch/{}/http:127.0.0.1:{}/", far.authority(), refusing_address().port());
     let (head, body, _) = get(near.address, &route);
     assert_eq!(status(&head), 502);
     assert!(head.contains("Proxy-Status: d1; error=connection_refused"), "{head}");

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Programs without tokio.
 
-use super::{bytes, options, route};
+use super::{bytes, options, refusing_address, route};
 use longhaul_lsl::{
-    ListenOptions, Options, Route,
+    ListenOptions, Options,
     blocking::{Listener, Session},
 };
 use std::{
     io::{ErrorKind, Read, Write},
-    net::TcpListener,
     thread,
     time::Duration,
 };
@@ -78,16 +77,10 @@ fn one_thread_reads_while_another_writes() {
     });
 }
 
-/// An address without a listener.
-fn nowhere() -> Route {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    route(listener.local_addr().unwrap())
-}
-
 #[test]
 fn refused_connection_is_an_error_of_that_kind() {
     let impatient = Options { patience: Duration::ZERO, ..options() };
-    let session = Session::connect(vec![nowhere()], impatient).unwrap();
+    let session = Session::connect(vec![route(refusing_address())], impatient).unwrap();
     let error = session.greeted().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}");
     let mut session = session;
@@ -99,7 +92,8 @@ fn refused_connection_is_an_error_of_that_kind() {
 fn every_route_is_tried_with_a_short_timeout() {
     let listener = listener();
     let impatient = Options { patience: Duration::ZERO, ..options() };
-    let routes = vec![nowhere(), nowhere(), route(listener.local_addr())];
+    let routes =
+        vec![route(refusing_address()), route(refusing_address()), route(listener.local_addr())];
     let session = Session::connect(routes, impatient).unwrap();
     let accepted = listener.accept(options()).unwrap();
     session.greeted().unwrap();

@@ -2,7 +2,7 @@
 //! Connections break, bytes change, processes restart: what arrives is what was sent.
 
 use super::{
-    bytes, listener, options, read_all, route,
+    bytes, listener, options, read_all, refusing_address, route,
     wire::{Mishap, Wire, number},
 };
 use longhaul_lsl::{ListenOptions, Listener, Options, Outgoing, Session, State, StoredFile};
@@ -203,7 +203,7 @@ async fn another_file_is_not_taken_for_the_rest() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_other_end_is_reported_in_time() {
-    let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let dead = refusing_address();
     let impatient = Options { patience: Duration::from_secs(1), ..options() };
     let session = Session::connect(vec![route(dead)], impatient);
     let error = timeout(Duration::from_secs(30), session.greeted()).await.unwrap().unwrap_err();

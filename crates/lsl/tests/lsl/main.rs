@@ -13,6 +13,7 @@ use longhaul_lsl::{ListenOptions, Listener, Options, Route};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::net::SocketAddr;
+use tokio::net::TcpSocket;
 
 /// A listener on loopback.
 async fn listener() -> Listener {
@@ -41,4 +42,14 @@ async fn read_all(session: &longhaul_lsl::Session) -> Result<Vec<u8>, longhaul_l
 
 fn options() -> Options {
     Options::default()
+}
+
+/// An address that refuses connections. It stays bound until the process ends, without a listener: a port that is only
+/// free may be another test's a moment later.
+fn refusing_address() -> SocketAddr {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    std::mem::forget(socket);
+    address
 }

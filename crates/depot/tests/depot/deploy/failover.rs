@@ -7,13 +7,12 @@ use crate::common::{
     noise,
     pki::Pki,
     process::{Daemon, eventually},
-    sha256,
+    refusing_address, sha256,
     web::{Program, Server},
 };
 use rustix::process::Signal;
 use std::{
     fs,
-    net::TcpListener,
     path::Path,
     process::{Child, Stdio},
     time::{Duration, Instant},
@@ -163,7 +162,7 @@ fn a_site_on_apache_survives_its_depots() {
 #[test]
 fn non_depots_are_skipped_and_include_is_retried() {
     let near = depot("near", 0);
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let silent = refusing_address();
     let other = WITH_NGINX.start(|_| String::new());
     let way = |depot: String| format!("http://{depot}/lh1/fetch/-");
     let pki = Pki::new();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Depots of detours that are asked whether they are up.
 
-use super::{SERVED, nobody};
+use super::SERVED;
 use crate::common::{
     client::{body, get, status},
     process::Daemon,
+    refusing_address,
     scripted::Scripted,
 };
 use rustix::process::Signal;
@@ -106,7 +107,7 @@ fn endless_check_answer_blocks_no_other_check() {
 fn reload_changes_checked_depots() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("depot.toml");
-    let (one, other) = (Scripted::answering(SERVED), nobody());
+    let (one, other) = (Scripted::answering(SERVED), refusing_address());
     let open = "listen = [\"127.0.0.1:0\"]\nallow = { local = true }\n";
     // No rule and no ticket leads there: but the configuration names it.
     let with = |around, more: &str| format!("{open}{}", settings(around, more));

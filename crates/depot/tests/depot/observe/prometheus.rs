@@ -8,6 +8,7 @@ use crate::common::{
     noise,
     pki::Pki,
     process::{Daemon, PACED, eventually},
+    refusing_address,
     scripted::Scripted,
     sha256,
     web::{Program, Server},
@@ -22,7 +23,7 @@ use std::{
     collections::BTreeSet,
     fs,
     io::Write,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -238,7 +239,7 @@ impl Pair {
         assert_eq!(status(&get(self.far.address, &ticket).0), 200);
         let forged = ticket.replacen("/lh2/", "/lh2/x", 1);
         assert!([400, 403].contains(&status(&get(self.far.address, &forged).0)));
-        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let closed = refusing_address();
         for depot in [&self.near, &self.far] {
             let route = format!("/lh1/fetch/-/http:{closed}/");
             assert_eq!(status(&get(depot.address, &route).0), 502);

@@ -3,13 +3,12 @@
 
 use super::{Proxy, SECRET, ann, answered, connect_head, passwords, refused, tunnel};
 use crate::{
-    common::{client::connect, noise, pki::Pki, process::Daemon, scripted::Scripted},
+    common::{
+        client::connect, noise, pki::Pki, process::Daemon, refusing_address, scripted::Scripted,
+    },
     sessions::peers::{Acceptor, await_reset, echo, echoes, reset, sending, to_end},
 };
-use std::{
-    io::{Read, Write},
-    net::TcpListener,
-};
+use std::io::{Read, Write};
 
 #[test]
 fn bytes_pass_both_ways_and_ends_are_passed_on() {
@@ -53,7 +52,7 @@ fn failures_are_passed_on() {
     let mut stream = tunnel(proxy.address(), &server.address.to_string());
     stream.write_all(b"x").unwrap();
     await_reset(&stream);
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let closed = refusing_address().to_string();
     let (status, reason) = refused(proxy.address(), &closed);
     assert_eq!(status, 502, "{reason}");
     assert!(reason.contains("refused") && reason.contains(&closed), "{reason}");

@@ -2,15 +2,10 @@
 //! Sessions around depots that cannot be connected to.
 
 use super::peers::{Acceptor, answer, asked, echoes, hop, id, open, opened, refused};
-use crate::common::process::Daemon;
+use crate::common::{process::Daemon, refusing_address};
 use http::StatusCode;
 use session::lsl::{Open, Role, Target};
-use std::net::{SocketAddr, TcpListener};
-
-/// An address without a listener.
-fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
+use std::net::SocketAddr;
 
 /// A depot with a way around another one.
 fn depot(around: SocketAddr, more: &str) -> Daemon {
@@ -21,9 +16,9 @@ fn depot(around: SocketAddr, more: &str) -> Daemon {
 
 #[test]
 fn session_goes_around_a_depot_that_is_gone() {
-    let (gone, other) = (nobody(), Daemon::depot("id = \"other\""));
+    let (gone, other) = (refusing_address(), Daemon::depot("id = \"other\""));
     let acceptor = Acceptor::echo();
-    let through = format!("through = [\"{}\", \"{}\"]", nobody(), other.address);
+    let through = format!("through = [\"{}\", \"{}\"]", refusing_address(), other.address);
     for (more, passed) in [(through.as_str(), &["d1", "other"][..]), ("straight = true", &["d1"])] {
         // Only sessions find out.
         let depot = depot(gone, &format!("check = \"off\"\n{more}"));
@@ -42,7 +37,7 @@ fn session_goes_around_a_depot_that_is_gone() {
 
 #[test]
 fn session_skips_depots_that_are_down() {
-    let (gone, other) = (nobody(), Daemon::depot("id = \"other\""));
+    let (gone, other) = (refusing_address(), Daemon::depot("id = \"other\""));
     let acceptor = Acceptor::echo();
     let depot = depot(gone, &format!("check = \"300ms\"\nthrough = [\"{}\"]", other.address));
     depot.await_detours(&[(gone, false), (other.address, true)]);
@@ -61,7 +56,7 @@ fn session_to_a_server_goes_through_another_last_depot() {
                            servers = [\"{}\"]",
         server.address
     );
-    let (gone, other) = (nobody(), Daemon::depot(&servers));
+    let (gone, other) = (refusing_address(), Daemon::depot(&servers));
     let depot = depot(gone, &format!("through = [\"{}\"]", other.address));
     let target = Target::Tcp { server: server.address.into(), proxy_protocol: false };
     let (client, answer) = opened(&depot, &Open::new(id(1), vec![hop(gone)], target));
@@ -71,7 +66,7 @@ fn session_to_a_server_goes_through_another_last_depot() {
 
 #[test]
 fn meeting_depot_is_never_replaced() {
-    let (gone, other) = (nobody(), Daemon::depot("id = \"other\""));
+    let (gone, other) = (refusing_address(), Daemon::depot("id = \"other\""));
     let depot = depot(gone, &format!("through = [\"{}\"]\nstraight = true", other.address));
     let open = Open::new(id(1), vec![hop(gone)], Target::Meeting(Role::Initiator));
     let answer_to = refused(&depot, &open.to_bytes().unwrap());

@@ -7,7 +7,7 @@ use crate::common::{
     client::{connect, connect_from},
     noise,
     process::{Daemon, eventually},
-    sha256,
+    refusing_address, sha256,
 };
 use std::{
     io::Read,
@@ -47,7 +47,7 @@ fn plain_client_reaches_a_server_through_depots() {
 
 #[test]
 fn plain_client_not_listed_or_without_a_server_is_reset() {
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = refusing_address();
     let depot = Daemon::depot(&format!(
         "{CLIENTS}[[tcp]]\nlisten = \"127.0.0.1:0\"\nupstream = \"{gone}\""
     ));

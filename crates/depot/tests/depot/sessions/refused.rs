@@ -5,6 +5,7 @@ use super::peers::{Acceptor, answer, asked, echoes, hop, open, open_tcp, opened,
 use crate::common::{
     client::{connect, connect_from},
     process::{Daemon, eventually},
+    refusing_address,
     scripted::Scripted,
 };
 use http::StatusCode;
@@ -12,10 +13,7 @@ use session::{
     lsl::{Answer, Open, TicketText},
     message::{Fault, ProxyError},
 };
-use std::{
-    io::{Read, Write},
-    net::TcpListener,
-};
+use std::io::{Read, Write};
 
 #[test]
 fn session_from_a_client_not_listed_is_refused() {
@@ -124,7 +122,7 @@ fn open_slower_than_the_head_timeout_is_refused() {
 #[test]
 fn refused_next_hop_is_named() {
     let depots = ["d1", "d2"].map(|id| Daemon::depot(&format!("id = \"{id}\"")));
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = refusing_address();
     for (request, by) in [
         (open(&[gone]), "d1"),
         (open_tcp(gone), "d1"),

@@ -5,10 +5,11 @@ use super::{Keys, SERVED, next_to_arrive, opens, refused, ticket};
 use crate::common::{
     client::{connect_from, exchange, read_answer, status},
     process::Daemon,
+    refusing_address,
     scripted::Scripted,
 };
 use session::ticket::Ticket;
-use std::{io::Write, net::TcpListener, num::NonZeroU32};
+use std::{io::Write, num::NonZeroU32};
 
 /// What a depot answers to a request with these fields, from an address.
 fn from(client: &str, depot: &Daemon, route: &str, fields: &str) -> (u16, String) {
@@ -52,7 +53,7 @@ fn ticket_opens_only_named_depots() {
 fn ticket_detour_goes_straight_or_fails() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let (far, other) = (keys.depot_named("far", "", "local = true"), keys.open());
-    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let dead = refusing_address();
     let file = keys.file();
     let near = Daemon::depot(&format!(
         "id = \"d1\"\n[trust]\nkeys = {file:?}\n[allow]\nlocal = true\n\
