@@ -7,11 +7,10 @@ import contextlib
 import hashlib
 import os
 import subprocess
-import sys
 import time
 
-ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-LONGHAUL = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "release/longhaul")
+from setup import LONGHAUL, ROOT
+
 
 
 class Failed(Exception):
@@ -23,11 +22,6 @@ def checked(*command):
     if done.returncode != 0:
         raise Failed(f"{' '.join(command)}: {done.stderr or done.stdout}")
     return done.stdout
-
-
-def build():
-    subprocess.run(["cargo", "build", "--release", "--locked", "--package", "longhaul-cli"],
-                   cwd=ROOT, check=True, stdout=sys.stderr)
 
 
 class Network:

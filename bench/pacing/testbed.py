@@ -10,17 +10,16 @@ import fcntl
 import functools
 import json
 import os
-import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import time
 
-ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
-LONGHAUL = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")),
-                        "release/longhaul")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import setup  # noqa: E402
+from setup import LONGHAUL, fail  # noqa: E402
+
 # Bytes that a full packet takes of the link: preamble, Ethernet's header, check sequence and inter-frame gap
 # around an IP packet of 1500; and what of it TCP calls payload, with timestamps.
 FULL, PAYLOAD = 1538, 1448
@@ -32,11 +31,6 @@ PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def fail(text, status=1):
-    print(f"{os.path.basename(sys.argv[0])}: {text}", file=sys.stderr)
-    sys.exit(status)
-
-
 def checked(result):
     if result:
         fail(os.strerror(ctypes.get_errno()))
@@ -44,16 +38,11 @@ def checked(result):
 
 def prepare(build):
     """As root, with what it takes; ends by SystemExit whoever ends it."""
-    if os.geteuid():
-        fail("network namespaces take root", 3)
-    for program in ("ip", "tc"):
-        if not shutil.which(program):
-            fail(f"{program} is not installed (Debian: apt-get install iproute2)", 3)
+    setup.need("ip", "tc", root=True)
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, lambda number, _: sys.exit(128 + number))
     if build:
-        subprocess.run(["cargo", "build", "--release", "--locked", "--package", "longhaul-cli"],
-                       cwd=ROOT, check=True, stdout=sys.stderr)
+        setup.build()
     checked(LIBC.unshare(CLONE_NEWNS))
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     subprocess.run(["mount", "-t", "bpf", "bpf", "/sys/fs/bpf"], check=True)

@@ -8,7 +8,7 @@
 //!
 //! In a program: the same functions called in a loop, with a loss once in 10 000 acknowledgements.
 //!
-//! `--json` prints one JSON document. Needs root.
+//! `--json` prints one JSON document; `--quick` measures once and briefly, to show that it runs. Needs root.
 
 #[path = "../tests/kernel/common.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
@@ -27,8 +27,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-const REPEATS: usize = 7;
-const PERIOD: Duration = Duration::from_millis(400);
+/// How often and how long each control is measured.
+struct Effort {
+    repeats: usize,
+    period: Duration,
+}
+
+impl Effort {
+    const FULL: Self = Self { repeats: 7, period: Duration::from_millis(400) };
+    const QUICK: Self = Self { repeats: 1, period: Duration::from_millis(10) };
+}
 
 /// The hooks that an acknowledgement calls.
 const HOOKS: [&str; 3] = ["cong_control", "cong_avoid", "pkts_acked"];
@@ -55,31 +63,35 @@ fn median(values: &[f64]) -> f64 {
 }
 
 fn main() {
-    let json = std::env::args().any(|argument| argument == "--json");
+    let given = |option: &str| std::env::args().any(|argument| argument == option);
+    let json = given("--json");
+    let effort = if given("--quick") { Effort::QUICK } else { Effort::FULL };
+    let repeats = effort.repeats;
     let _on = BpfStatistics::enable().expect("this benchmark runs as root");
     let mut empty = [Attach::Window, Attach::Rate].map(|attach| (attach, Cost::default()));
     let mut costs: Vec<_> = Algorithm::all().iter().map(|a| (a, Cost::default())).collect();
-    for repeat in 1..=REPEATS {
-        eprintln!("repeat {repeat} of {REPEATS}");
+    for repeat in 1..=repeats {
+        eprintln!("repeat {repeat} of {repeats}");
         for (attach, cost) in &mut empty {
-            measure(&cc::load_empty(*attach).expect("it loads"), cost);
+            measure(&cc::load_empty(*attach).expect("it loads"), effort.period, cost);
         }
         for (algorithm, cost) in &mut costs {
             let options = Options { initial_ssthresh: Some(10), ..Options::default() };
-            measure(&loaded(algorithm.name, &options), cost);
+            measure(&loaded(algorithm.name, &options), effort.period, cost);
         }
     }
     let base = |attach| &empty.iter().find(|(other, _)| *other == attach).expect("both kinds").1;
-    let rows: Vec<_> = costs.iter().map(|(a, cost)| row(a, cost, base(a.attach))).collect();
+    let rows: Vec<_> =
+        costs.iter().map(|(a, cost)| row(a, cost, base(a.attach), repeats)).collect();
     if json {
-        println!("{:#}", json!({ "repeats": REPEATS, "algorithms": rows }));
+        println!("{:#}", json!({ "repeats": repeats, "algorithms": rows }));
     } else {
-        print(&rows);
+        print(&rows, repeats);
     }
 }
 
 /// Transfers for a while, and reads what the hooks have cost.
-fn measure(held: &Loaded, cost: &mut Cost) {
+fn measure(held: &Loaded, period: Duration, cost: &mut Cost) {
     let took = in_own_network(|| {
         ip(&["link", "set", "lo", "mtu", "576", "gso_max_segs", "1"]);
         let route = "route replace local 127.0.0.1 dev lo table local src 127.0.0.1 quickack 1 \
@@ -87,7 +99,7 @@ fn measure(held: &Loaded, cost: &mut Cost) {
         ip(&route.split_whitespace().collect::<Vec<_>>());
         let pair = Pair::connect(held.name());
         let started = Instant::now();
-        while started.elapsed() < PERIOD {
+        while started.elapsed() < period {
             pair.transfer(16_000_000);
         }
         started.elapsed()
@@ -104,9 +116,9 @@ fn measure(held: &Loaded, cost: &mut Cost) {
     }
 }
 
-fn row(algorithm: &Algorithm, cost: &Cost, empty: &Cost) -> Value {
+fn row(algorithm: &Algorithm, cost: &Cost, empty: &Cost, repeats: usize) -> Value {
     let (kernel, base) = (cost.ns(cost), empty.ns(cost));
-    let user: Vec<f64> = (0..REPEATS).map(|_| user_ns(algorithm)).collect();
+    let user: Vec<f64> = (0..repeats).map(|_| user_ns(algorithm)).collect();
     json!({
         "name": algorithm.name,
         "kernel_ns_above_empty": rounded(kernel - base),
@@ -154,8 +166,8 @@ fn user_ns(algorithm: &Algorithm) -> f64 {
     started.elapsed().as_nanos() as f64 / f64::from(ACKS)
 }
 
-fn print(rows: &[Value]) {
-    println!("ns for an acknowledgement, median of {REPEATS}");
+fn print(rows: &[Value], repeats: usize) {
+    println!("ns for an acknowledgement, median of {repeats}");
     println!("              kernel, above an empty program    in a program    acks/s measured");
     for row in rows {
         let number = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What every bench needs of the machine: programs, root, and a build of longhaul.
+
+LONGHAUL_BENCH_PROFILE names the Cargo profile of the build: `release` to measure; `dev` for bench/smoke, which only shows
+that benches run.
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+PROFILE = os.environ.get("LONGHAUL_BENCH_PROFILE", "release")
+BUILT = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "debug" if PROFILE == "dev" else PROFILE)
+LONGHAUL = os.path.join(BUILT, "longhaul")
+
+
+def fail(text, status=1):
+    print(f"{os.path.relpath(sys.argv[0], ROOT)}: {text}", file=sys.stderr)
+    sys.exit(status)
+
+
+def example(name):
+    """The path of an example of a crate."""
+    return os.path.join(BUILT, "examples", name)
+
+
+def need(*programs, root=False):
+    """Ends with status 3 if anything is missing, and names all of it. A name that begins with / is a file."""
+    missing = [name for name in programs if not (os.path.exists(name) if name.startswith("/") else shutil.which(name))]
+    if missing:
+        fail(f"{', '.join(missing)} not installed. Install what benches need: make deps-bench", 3)
+    if root and os.geteuid() != 0:
+        fail("needs root, for network namespaces", 3)
+
+
+def build(**examples):
+    """Builds longhaul, and examples by crate: `build(session="hash_groups")`.
+
+    In the dev profile as the tests build it, with the features of the whole workspace: so nothing is built twice.
+    """
+    scope = ["--workspace", "--examples"] if PROFILE == "dev" else [f"--package=longhaul-{name}" for name in ["cli", *examples]]
+    command = ["cargo", "build", "--locked", "--profile", PROFILE, *scope, "--bin=longhaul",
+               *(f"--example={name}" for name in examples.values())]
+    if subprocess.run(command, cwd=ROOT, stdout=sys.stderr).returncode != 0:
+        fail("the build failed")
