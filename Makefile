@@ -3,6 +3,9 @@
 # make check   formatting, clippy, and the tests that need no emulator, depot or kernel program, nor
 #              root: a few minutes, for each commit
 # make test    all tests
+# make test-declared
+#              the same as root, where nothing but what the targets below declare is installed; also the demo's
+#              tests, the Debian package and each bench with what theirs declare
 # make lint    formatting, clippy, shell scripts
 # make install-lib PREFIX=/usr/local DESTDIR=
 #              the library for C, its header and manual page
@@ -15,6 +18,8 @@
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E env "PATH=$$PATH:/usr/sbin:/sbin")
 LONGHAUL := target/release/longhaul
 CARGO_DEB := 3.8.0
+# scripts/declared-only asks it for the packages of a target.
+INSTALL_MISSING := scripts/install-missing
 
 # Crates whose tests run in this process alone, in virtual time where they have time.
 PURE := units netmodel congestion scenario session record report sim
@@ -25,8 +30,8 @@ LIBDIR := $(PREFIX)/lib
 # What the package may install, in MB: the binary without its line tables is 27 MB.
 DEB_LIMIT := 40
 
-.PHONY: install-lib deb deb-check demo check test lint build study study-emulated study-simulated deps-build deps-run \
-    deps-deb deps-test
+.PHONY: install-lib deb deb-check demo check test test-declared lint build study study-emulated study-simulated \
+    deps-build deps-run deps-deb deps-deb-check deps-test deps-bench deps-bench-programs
 
 demo: deps-run build
 	$(SUDO) $(LONGHAUL) demo
@@ -50,8 +55,7 @@ deb: deps-build deps-deb
 	target/release/examples/manuals target/debian/manuals
 	scripts/deb target/release/longhaul target/debian/manuals target/debian
 
-deb-check: deb
-	scripts/install-missing mmdebstrap:mmdebstrap
+deb-check: deps-deb-check deb
 	$(SUDO) scripts/deb-check target/debian/*.deb target/debian $(DEB_LIMIT)
 
 # Network namespaces and TAP devices take root, so the tests run as root. They are built by the
@@ -60,17 +64,25 @@ test: deps-test
 	cargo test --workspace --locked --no-run
 	$(SUDO) cargo test --workspace --locked --no-fail-fast
 
+# A test that needs an undeclared program passes on a machine that has it from before, and fails here. The two tests
+# are the demo's and the package's work, with what the demo and the package declare.
+DECLARED_ONLY := $(SUDO) scripts/declared-only
+test-declared: deps-test
+	cargo test --workspace --locked --no-run
+	$(DECLARED_ONLY) deps-test -- $(MAKE) test
+	$(DECLARED_ONLY) deps-build deps-run -- cargo test --workspace --locked --test cli \
+	    demo::every_variant_delivers_the_file_and_records_its_route
+	$(DECLARED_ONLY) deps-build deps-deb -- cargo test --workspace --locked --test cli \
+	    package::package_has_a_manual_page_for_each_command
+	$(DECLARED_ONLY) deps-bench-programs -- bench/smoke
+
 lint: deps-build
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 	shellcheck $$(grep -lE '^#!.*sh$$' scripts/*) deploy/debian/scripts/* deploy/systemd/next-depot bench/congestion .ci/run
 	python3 -c 'import ast, sys; [ast.parse(open(f).read(), f) for f in sys.argv[1:]]' \
-	    bench/simulator bench/relay bench/warm-hops bench/get bench/session bench/doors bench/programs bench/sizing interop/hashes.py interop/lsl.py \
-	    interop/noise.py interop/test_lsl.py interop/test_interop.py bench/emulated_chain.py bench/start_picture.py \
-	    bench/sockmap/check bench/ns2/validation bench/kernel/validation bench/kernel/flows \
-	    bench/pacing/precision bench/pacing/cost bench/pacing/testbed.py scripts/in-kernel scripts/in-kernel-guest \
-	    deploy/portal/mint-ticket.py
+	    $$(grep -rlE '^#!.*python3' bench scripts interop deploy) $$(find bench interop -name '*.py')
 
 study: study-emulated study-simulated
 
@@ -102,20 +114,23 @@ study-simulated: deps-test build
 	scripts/study 002-figure-3 --set 'sweep.vars.rate=["5gbit", "10gbit"]' --set vars.duration=120s
 
 deps-build:
-	scripts/install-missing 'cc:gcc libc6-dev' clang:clang pkg-config:pkg-config \
+	$(INSTALL_MISSING) 'cc:gcc libc6-dev' clang:clang pkg-config:pkg-config \
 	    /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev
 
 deps-run:
-	scripts/install-missing ip:iproute2 curl:curl wget:wget aria2c:aria2 nginx:nginx-light
+	$(INSTALL_MISSING) ip:iproute2 curl:curl wget:wget aria2c:aria2 nginx:nginx-light
 
 deps-deb:
-	scripts/install-missing dpkg-shlibdeps:dpkg-dev strip:binutils xz:xz-utils lintian:lintian
+	$(INSTALL_MISSING) dpkg-shlibdeps:dpkg-dev strip:binutils xz:xz-utils lintian:lintian
 	cargo deb --version >/dev/null 2>&1 || \
 	    cargo install --locked --no-default-features --version $(CARGO_DEB) cargo-deb
 
+deps-deb-check:
+	$(INSTALL_MISSING) mmdebstrap:mmdebstrap
+
 deps-test: deps-build deps-run deps-deb
-	scripts/install-missing apache2:apache2-bin chromium:chromium certutil:libnss3-tools \
-	    aria2c:aria2 rclone:rclone sysctl:procps faketime:faketime openssl:openssl unshare:util-linux \
+	$(INSTALL_MISSING) apache2:apache2-bin chromium:chromium certutil:libnss3-tools \
+	    rclone:rclone sysctl:procps faketime:faketime openssl:openssl unshare:util-linux \
 	    python3:python3 \
 	    /usr/lib/python3/dist-packages/requests/__init__.py:python3-requests \
 	    /usr/lib/python3/dist-packages/numpy/__init__.py:python3-numpy \
@@ -125,5 +140,14 @@ deps-test: deps-build deps-run deps-deb
 	    mmdebstrap:mmdebstrap 'podman:podman buildah' crun:crun pip3:python3-pip systemd-analyze:systemd \
 	    rsync:rsync ncat:ncat iperf3:iperf3 /usr/sbin/sshd:openssh-server psql:postgresql-client \
 	    /usr/lib/postgresql:postgresql git:git node:nodejs go:golang-go javac:default-jdk-headless \
-	    wget:wget unzip:unzip xxd:xxd \
+	    unzip:unzip xxd:xxd libnftables.so.1:libnftables1 nft:nftables \
 	    qemu-system-x86_64:qemu-system-x86 busybox:busybox-static depmod:kmod xz:xz-utils
+
+# What benches need besides, and what they build.
+deps-bench: deps-bench-programs
+	cargo build --release --locked --package longhaul-cli
+	cargo build --release --locked --package longhaul-cli --package longhaul-session --package longhaul-lsl --examples
+
+deps-bench-programs: deps-test
+	$(INSTALL_MISSING) haproxy:haproxy /usr/lib/nginx/modules/ngx_stream_module.so:libnginx-mod-stream socat:socat wrk:wrk \
+	    ns:ns2 tc:iproute2 gcc:gcc /usr/include/bpf/libbpf.h:libbpf-dev
