@@ -37,6 +37,14 @@ pub enum AuthorityError {
     /// The port is missing or not a number between 1 and 65535.
     #[error("{0:?} has no port between 1 and 65535: expected host:port")]
     Port(String),
+    /// It is a URL.
+    #[error("{text:?} is a URL, and only its host and port are expected: {meant}")]
+    Url {
+        /// The text.
+        text: String,
+        /// What to write instead.
+        meant: String,
+    },
 }
 
 impl Authority {
@@ -45,6 +53,16 @@ impl Authority {
     /// # Errors
     /// The host is neither a name nor an address, or there is no port between 1 and 65535.
     pub fn parse(text: &str, default_port: Option<u16>) -> Result<Self, AuthorityError> {
+        Self::parse_plain(text, default_port).map_err(|error| {
+            let within = within_url(text).and_then(|host| Self::parse(host, default_port).ok());
+            within.map_or(error, |meant| AuthorityError::Url {
+                text: text.to_owned(),
+                meant: meant.to_string(),
+            })
+        })
+    }
+
+    fn parse_plain(text: &str, default_port: Option<u16>) -> Result<Self, AuthorityError> {
         let no_port = || AuthorityError::Port(text.to_owned());
         let (host, port) = split_port(text);
         let port = match port {
@@ -65,6 +83,13 @@ impl Authority {
     pub fn without_port(&self, default_port: u16) -> String {
         if self.port == default_port { self.host.to_string() } else { self.to_string() }
     }
+}
+
+/// The host and port in a text that looks like a URL: for messages where only these two are expected.
+pub fn within_url(text: &str) -> Option<&str> {
+    let (has_scheme, rest) = text.split_once("://").map_or((false, text), |(_, rest)| (true, rest));
+    let inner = rest.split(['/', '?', '#']).next()?;
+    (inner != text && (has_scheme || inner.contains(':'))).then_some(inner)
 }
 
 /// Splits off `:port`; a colon inside brackets belongs to the address.
@@ -171,6 +196,27 @@ mod tests {
         assert_eq!(plain.to_string(), "depot1:3880");
         assert_eq!(plain.without_port(3880), "depot1");
         assert_eq!(plain.without_port(80), "depot1:3880");
+    }
+
+    #[test]
+    fn url_is_refused_with_its_host_and_port() {
+        for (text, meant) in [
+            ("http://d2:3880/", Some("d2:3880")),
+            ("https://d2.example:443", Some("d2.example:443")),
+            ("tcp://[2001:db8::1]:80/a?b", Some("[2001:db8::1]:80")),
+            ("d2:3880/status", Some("d2:3880")),
+            ("http://d2/", None),
+            ("http://", None),
+            ("a/b:80", None),
+            ("http://a://b:80", None),
+        ] {
+            let error = text.parse::<Authority>().unwrap_err();
+            let found = match &error {
+                AuthorityError::Url { meant, .. } => Some(meant.as_str()),
+                _ => None,
+            };
+            assert_eq!(found, meant, "{text}: {error}");
+        }
     }
 
     #[test]

@@ -38,8 +38,26 @@ impl FromStr for DepotAddress {
             Some(rest) => (Scheme::Https, rest, Scheme::Https.default_port()),
             None => (Scheme::Http, text, DEPOT_PORT),
         };
-        Ok(Self { scheme, authority: Authority::parse(rest, Some(port))? })
+        match Authority::parse(rest, Some(port)) {
+            Ok(authority) => Ok(Self { scheme, authority }),
+            Err(error) => Err(meant_instead(text).map_or(error, |meant| AuthorityError::Url {
+                text: text.to_owned(),
+                meant: meant.to_string(),
+            })),
+        }
     }
+}
+
+/// The depot that a URL is about.
+fn meant_instead(text: &str) -> Option<DepotAddress> {
+    let (over_tls, rest) = match text.strip_prefix(OVER_TLS) {
+        Some(rest) => (OVER_TLS, rest),
+        None => ("", text.strip_prefix("http:").unwrap_or(text)),
+    };
+    let rest = rest.strip_prefix("//").unwrap_or(rest);
+    let host = rest.split('/').next()?;
+    let meant = format!("{over_tls}{host}");
+    if meant == text { None } else { meant.parse().ok() }
 }
 
 impl TryFrom<String> for DepotAddress {
@@ -84,6 +102,18 @@ mod tests {
             ("https:[2001:db8::1]:8443", "https:[2001:db8::1]:8443"),
         ] {
             assert_eq!(text.parse::<DepotAddress>().unwrap().to_string(), printed, "{text}");
+        }
+        for (text, meant) in [
+            ("http://d2:3880/", "d2:3880"),
+            ("http://d2", "d2:3880"),
+            ("http:d1", "d1:3880"),
+            ("https://d1/lh1", "https:d1:443"),
+            ("https:d1/", "https:d1:443"),
+            ("d1:80/", "d1:80"),
+        ] {
+            let error = text.parse::<DepotAddress>().unwrap_err();
+            let AuthorityError::Url { meant: found, .. } = error else { panic!("{error}") };
+            assert_eq!(found, meant, "{text}");
         }
         for text in ["", "https:", "https:443", "http:d1", "tls:d1", "https://d1", "d1:0"] {
             assert!(text.parse::<DepotAddress>().is_err(), "{text}");

@@ -23,7 +23,7 @@ mod route;
 mod step;
 pub mod ticket;
 
-pub use authority::{Authority, AuthorityError, Host};
+pub use authority::{Authority, AuthorityError, Host, within_url};
 pub use depot_address::{DEPOT_PORT, DepotAddress};
 pub use depot_id::{DepotId, DepotIdError};
 pub use origin::{OriginError, OriginUrl, Scheme, asks_directly};

@@ -3,7 +3,7 @@
 
 use crate::admission::address_class::AddressClass;
 use ipnet::IpNet;
-use session::Host;
+use session::{Authority, Host, within_url};
 use std::{
     fmt,
     net::{IpAddr, SocketAddr},
@@ -39,15 +39,23 @@ impl PartialEq for HostRule {
 /// The text is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "\"{0}\" names no upstream: expected host:port, host:*, network:port or network:*, \
-     as in origin.example.org:80 or 10.0.0.0/8:*"
+    "{text:?} names no upstream: expected host:port, host:*, network:port or network:*, \
+     as in {}", meant.as_deref().unwrap_or("origin.example.org:80 or 10.0.0.0/8:*")
 )]
-pub struct UpstreamRuleError(String);
+pub struct UpstreamRuleError {
+    text: String,
+    /// What to write instead of a URL.
+    meant: Option<String>,
+}
 
 impl FromStr for UpstreamRule {
     type Err = UpstreamRuleError;
     fn from_str(text: &str) -> Result<Self, UpstreamRuleError> {
-        let bad = || UpstreamRuleError(text.to_owned());
+        let bad = || {
+            let meant = within_url(text).and_then(|host| host.parse::<Authority>().ok());
+            let (text, meant) = (text.to_owned(), meant.map(|meant| meant.to_string()));
+            UpstreamRuleError { text, meant }
+        };
         let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
         let port = match port {
             "*" => None,
