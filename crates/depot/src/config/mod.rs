@@ -167,7 +167,12 @@ impl Config {
             return Err(ConfigError::NoListener);
         }
         let (certificate, key) = (self.tls.certificate.is_some(), self.tls.key.is_some());
-        if certificate != key || (!self.shows_certificate() && !self.tls.listen.is_empty()) {
+        if certificate != key {
+            return Err(ConfigError::NoCertificate);
+        }
+        if !self.shows_certificate() && !self.tls.listen.is_empty() {
+            // If there are sites, one of them is what lacks a certificate.
+            self.check_sites()?;
             return Err(ConfigError::NoCertificate);
         }
         let peers: Vec<IpNet> = self.hops.iter().map(|hop| hop.peer.trunc()).collect();
