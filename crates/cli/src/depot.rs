@@ -68,7 +68,7 @@ struct CheckArgs {
     /// Check with the rights of this user (name or number) and without capabilities; requires root
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Print nothing if the configuration is valid
+    /// Print only errors, and warnings about the configuration
     #[arg(long)]
     quiet: bool,
     #[command(flatten)]
@@ -148,6 +148,7 @@ fn check(args: CheckArgs) -> Result<(), Failure> {
     }
     ::depot::check(config.clone(), &pace::pacers())?;
     if !quiet {
+        ::depot::warn_of_host_settings(&config);
         print_text(&config.to_toml());
     }
     Ok(())

@@ -79,3 +79,4 @@ pub use host::FileError;
 pub use observe::{AccessLogError, FetchError, StderrLog, fetch as fetch_status, status};
 pub use packet_pacing::{NotPaced, Pacers};
 pub use server::{Reread, check, run};
+pub use start_up::warn_of_host_settings;

@@ -20,6 +20,7 @@ use crate::{
     session::Meetings,
     settings::Settings,
     spare_descriptors::Spare,
+    start_up,
     state::{Phase, Shared},
     trace::Requests,
     warm::Warm,
@@ -108,6 +109,7 @@ async fn reload(
         let read = reread().and_then(checked);
         match read {
             Ok(settings) => {
+                start_up::warn_of_new(&shared.config(), &settings.config);
                 let waiting = shared.replace(settings).join(", ");
                 hop_sockets::listeners(&listeners, &shared.config());
                 shared.observer.counts.reloaded(true);
@@ -164,6 +166,7 @@ impl Depot {
     ) -> Result<Self, Error> {
         let settings = Settings::new(config, &pacers)?;
         let config = Arc::clone(&settings.config);
+        start_up::warn_of_host_settings(&config);
         let failed = |path: &PathBuf, error| Error::Handover { path: path.clone(), error };
         let mut predecessor = match &config.handover {
             Some(path) => handover::take(path).map_err(|error| failed(path, error))?,

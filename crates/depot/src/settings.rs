@@ -9,7 +9,7 @@ use crate::{
     hop_sockets::{self},
     observe::Clients,
     packet_pacing::{self, Pacers},
-    spare_descriptors, start_up,
+    spare_descriptors,
     tls::Tls,
 };
 use relay::{dial::pool::Generation, tcp::congestion::Overruled};
@@ -46,7 +46,6 @@ impl Settings {
         hop_sockets::check(&config)?;
         packet_pacing::check(&config, pacers)?;
         spare_descriptors::check(&config);
-        start_up::check(&config);
         let (trust, tls) = (Trust::new(&config.trust)?, Tls::new(&config.tls, &config.sites)?);
         config_warnings::warn(&config, &tls);
         let logins = Logins::new(config.proxy.as_ref())?;

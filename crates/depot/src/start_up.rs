@@ -16,12 +16,21 @@ const ENOUGH: u64 = 16 << 20;
 /// What is advised: 5 Gb/s over 100 ms.
 const ADVISED: u64 = 64 << 20;
 
-/// Says which there are, and what to do about each.
-pub(crate) fn check(config: &Config) {
-    for Finding { setting, value, effect, remedy } in findings(config, |key| sysctl::read(key).ok())
-    {
-        tracing::warn!(setting, value, remedy, "{effect}");
-    }
+/// Warns of each host setting that slows connections between depots, and says what to do about it. Each is named once,
+/// for however many networks it matters.
+pub fn warn_of_host_settings(config: &Config) {
+    findings_here(config).into_iter().for_each(Finding::warn);
+}
+
+/// Warns of those that did not matter under the settings `before`.
+pub(crate) fn warn_of_new(before: &Config, config: &Config) {
+    let known = findings_here(before);
+    let new = findings_here(config).into_iter().filter(|new| !new.is_among(&known));
+    new.for_each(Finding::warn);
+}
+
+fn findings_here(config: &Config) -> Vec<Finding> {
+    findings(config, |key| sysctl::read(key).ok())
 }
 
 /// A setting that costs time.
@@ -31,6 +40,26 @@ struct Finding {
     value: String,
     effect: String,
     remedy: String,
+}
+
+impl Finding {
+    fn warn(self) {
+        let Self { setting, value, effect, remedy } = self;
+        tracing::warn!(setting, value, remedy, "{effect}");
+    }
+
+    fn is_among(&self, known: &[Self]) -> bool {
+        known.iter().any(|known| known.setting == self.setting && known.value == self.value)
+    }
+}
+
+/// Networks as a message names them: one, and how many more.
+fn named(nets: &[&IpNet]) -> String {
+    match nets {
+        [] => String::new(),
+        [net] => net.to_string(),
+        [net, more @ ..] => format!("{net} and {} more", more.len()),
+    }
 }
 
 /// What the settings, as `read` gives them, mean for connections with the depots that this one trusts.
@@ -44,14 +73,15 @@ fn findings(config: &Config, read: impl Fn(&str) -> Option<String>) -> Vec<Findi
     };
     let restarts = |net: &&IpNet| !decides_every_window(&congestion(net));
     if let Some(value) = read(RESTART).filter(|value| value != "0")
-        && let Some(net) = depots.iter().find(restarts)
+        && let restarting = depots.iter().filter(restarts).collect::<Vec<_>>()
+        && let Some(net) = restarting.first()
     {
-        let name = congestion(net);
+        let (name, nets) = (congestion(net), named(&restarting));
         found.push(Finding {
             setting: RESTART,
             value,
             effect: format!(
-                "{name} towards {net} begins with a small window after idleness, also on warm connections"
+                "{name} towards {nets} begins with a small window after idleness, also on warm connections"
             ),
             remedy: format!("sysctl -w {RESTART}=0"),
         });
@@ -60,7 +90,8 @@ fn findings(config: &Config, read: impl Fn(&str) -> Option<String>) -> Vec<Findi
         let hop = config.hop_around(net);
         hop.is_none_or(|hop| hop.sndbuf.is_none() && hop.rcvbuf.is_none())
     };
-    let Some(net) = depots.iter().find(is_tuned) else { return found };
+    let tuned: Vec<&IpNet> = depots.iter().filter(is_tuned).collect();
+    let Some(net) = tuned.first() else { return found };
     let raises = config.hop_around(net).is_none_or(|hop| hop.buffers == Buffers::Auto);
     let until = if raises { " until the depot has raised the buffer" } else { "" };
     for setting in BUFFERS {
@@ -73,7 +104,8 @@ fn findings(config: &Config, read: impl Fn(&str) -> Option<String>) -> Vec<Findi
             found.push(Finding {
                 setting,
                 effect: format!(
-                    "a connection with {net} moves {mb_per_s:.0} MB/s at most over 100 ms{until}"
+                    "a connection with {} moves {mb_per_s:.0} MB/s at most over 100 ms{until}",
+                    named(&tuned)
                 ),
                 remedy: format!("sysctl -w {setting}=\"{least} {first} {ADVISED}\""),
                 value,
@@ -115,6 +147,22 @@ mod tests {
         assert!(all[0].effect.starts_with("cubic towards 10.1.0.0/16"), "{:?}", all[0]);
         assert_eq!(all[1].remedy, "sysctl -w net.ipv4.tcp_wmem=\"4096 16384 67108864\"");
         assert!(all[1].effect.contains("42 MB/s at most over 100 ms until"), "{:?}", all[1]);
+    }
+
+    #[test]
+    fn host_setting_is_named_once_for_many_networks() {
+        let text = "trust.depots = [\"10.1.0.0/16\", \"10.2.0.0/16\", \"10.3.0.0/16\"]\n\
+                    [[hop]]\npeer = \"10.2.0.0/16\"\n[[hop]]\npeer = \"10.3.0.0/16\"";
+        let all = found(text, "1", "cubic", "4194304");
+        let settings: Vec<_> = all.iter().map(|finding| finding.setting).collect();
+        assert_eq!(settings, [RESTART, BUFFERS[0], BUFFERS[1]]);
+        for finding in &all {
+            assert!(finding.effect.contains("10.1.0.0/16 and 2 more"), "{finding:?}");
+        }
+        // After a reload, only what is new.
+        let before = found(TEXT, "0", "cubic", "4194304");
+        let new: Vec<_> = all.iter().filter(|finding| !finding.is_among(&before)).collect();
+        assert!(matches!(new[..], [Finding { setting: RESTART, .. }]), "{new:?}");
     }
 
     #[test]

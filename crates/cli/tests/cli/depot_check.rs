@@ -147,6 +147,27 @@ fn doubtful_settings_cause_warnings_and_are_accepted() {
 }
 
 #[test]
+fn host_settings_are_named_once_and_not_quietly() {
+    let files = Files::new();
+    let hops = ["10.2.0.0/16", "10.3.0.0/16"].map(|net| format!("[[hop]]\npeer = \"{net}\"\n"));
+    let depots = "trust.depots = [\"10.1.0.0/16\", \"10.2.0.0/16\", \"10.3.0.0/16\"]\n";
+    let text = format!("allow.clients = [\"192.0.2.0/24\"]\n{depots}{}", hops.concat());
+    let file = files.write("depot.toml", &text);
+    let output = call(&["depot", "check", &file]);
+    assert!(output.status.success(), "{}", says(&output));
+    let said = says(&output);
+    let named = said.split("setting=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let mut settings: Vec<&str> = named.collect();
+    let all = settings.len();
+    settings.sort_unstable();
+    settings.dedup();
+    assert_eq!(settings.len(), all, "{said}");
+    let quiet = call(&["depot", "check", "--quiet", &file]);
+    assert!(quiet.status.success() && quiet.stdout.is_empty(), "{quiet:?}");
+    assert_eq!(says(&quiet), "");
+}
+
+#[test]
 fn source_that_is_not_of_this_host_is_found() {
     let files = Files::new();
     let file = files.configuration("source = [\"192.0.2.77\"]");
