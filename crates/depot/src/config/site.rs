@@ -169,6 +169,11 @@ impl Site {
         self.clients.iter().any(|net| net.contains(&client))
     }
 
+    /// The depot or origin that its requests go to.
+    pub(crate) fn first_hop(&self) -> &Authority {
+        self.via.first().map_or_else(|| self.origin.authority(), |depot| &depot.authority)
+    }
+
     /// Whether requests for it go to this depot or origin.
     fn leads_to(&self, next: &Authority) -> bool {
         self.via.iter().any(|depot| depot.authority == *next) || self.origin.authority() == next

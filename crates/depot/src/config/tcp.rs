@@ -38,6 +38,11 @@ mod server {
 }
 
 impl Tcp {
+    /// The depot or server that its connections go to.
+    pub(crate) fn first_hop(&self) -> &Authority {
+        self.via.first().map_or(&self.upstream, |depot| &depot.authority)
+    }
+
     /// Whether its connections go to this depot or server.
     pub(crate) fn leads_to(&self, next: &Authority) -> bool {
         self.via.iter().any(|depot| depot.authority == *next) || self.upstream == *next

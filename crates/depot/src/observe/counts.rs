@@ -27,6 +27,11 @@ const FAILURES: [ProxyError; 9] = [
     ProxyError::TlsProtocolError,
 ];
 
+/// Whether a request that ended so had a next hop with which no connection could be established.
+pub(super) fn is_connect_failure(error: ProxyError) -> bool {
+    FAILURES.contains(&error)
+}
+
 /// The counters.
 #[derive(Debug)]
 pub(crate) struct Counts(Mutex<Counted>);

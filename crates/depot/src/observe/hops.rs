@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Counters by hop, for a bounded number of hops.
 //!
-//! A hop has a line of its own in the metrics only if the configuration names it or a connection with it was
-//! established, and only while the table has space. All others share one line, which bounds the names that the
-//! depot and its monitoring have to store.
+//! A hop has a line of its own in the metrics only if the configuration names it, a connection with it was
+//! established or one has failed, and only while the table has space. All others share one line, which bounds the
+//! names that the depot and its monitoring have to store. Hops that were never reached have a smaller share of the
+//! table: a client that asks for hosts that do not exist must not take the lines of those that do.
 
 use super::{Outcome, status::Side};
-use crate::config::{Config, UpstreamRule};
+use crate::config::{Config, Site, Tcp, UpstreamRule};
 use ipnet::IpNet;
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 /// The most hops of one side that are told apart.
 pub(crate) const MOST: usize = 100;
+/// The most hops of one side that are told apart although no connection with them was ever established.
+const MOST_UNREACHED: usize = 20;
 /// The hop that all others are.
 pub(crate) const OTHER: &str = "other";
 /// The hop of clients that `allow.clients` does not list: strangers, and bearers of tickets.
@@ -22,7 +30,11 @@ pub(crate) type Label = Arc<str>;
 
 /// The hops of one side.
 #[derive(Debug, Default)]
-pub(crate) struct Hops(BTreeMap<Label, Tally>);
+pub(crate) struct Hops {
+    by_label: BTreeMap<Label, Tally>,
+    /// Of these, those that only failed so far.
+    unreached: BTreeSet<Label>,
+}
 
 /// What a hop has done.
 #[derive(Debug, Clone, Default)]
@@ -86,7 +98,7 @@ impl Hops {
         let mut hops = Self::default();
         match side {
             Side::Upstream => {
-                for name in config.allow.upstreams.iter().filter_map(UpstreamRule::names_one) {
+                for name in named_upstreams(config) {
                     hops.enter(&name);
                 }
             }
@@ -101,38 +113,68 @@ impl Hops {
 
     /// The label of a hop that deserves one, if there is room for it.
     pub(crate) fn enter(&mut self, name: &str) -> Label {
-        if let Some((label, _)) = self.0.get_key_value(name) {
+        if let Some((label, _)) = self.by_label.get_key_value(name) {
+            self.unreached.remove(name);
             return Arc::clone(label);
         }
         // The two collective ones do not count.
-        let shared = [OTHER, UNLISTED].iter().filter(|name| self.0.contains_key(**name)).count();
-        if self.0.len() - shared >= MOST && name != UNLISTED {
+        let is_shared = |name: &&&str| self.by_label.contains_key(**name);
+        let shared = [OTHER, UNLISTED].iter().filter(is_shared).count();
+        if self.by_label.len() - shared >= MOST && name != UNLISTED {
             return OTHER.into();
         }
         let label = Label::from(name);
-        self.0.insert(Arc::clone(&label), Tally::default());
+        self.by_label.insert(Arc::clone(&label), Tally::default());
+        label
+    }
+
+    /// The label of a next hop that the rules allow and to which no connection could be established.
+    pub(crate) fn enter_unreached(&mut self, name: &str) -> Label {
+        if let Some((label, _)) = self.by_label.get_key_value(name) {
+            return Arc::clone(label);
+        }
+        if self.unreached.len() >= MOST_UNREACHED {
+            return OTHER.into();
+        }
+        let label = self.enter(name);
+        if &*label != OTHER {
+            self.unreached.insert(Arc::clone(&label));
+        }
         label
     }
 
     /// The label of a hop, which has none of its own unless it deserved one before.
     pub(crate) fn known(&self, name: &str) -> Label {
-        self.0.get_key_value(name).map_or_else(|| OTHER.into(), |(label, _)| Arc::clone(label))
+        self.by_label
+            .get_key_value(name)
+            .map_or_else(|| OTHER.into(), |(label, _)| Arc::clone(label))
     }
 
     /// A hop's counters.
     pub(crate) fn tally(&mut self, label: &Label) -> &mut Tally {
-        self.0.entry(Arc::clone(label)).or_default()
+        self.by_label.entry(Arc::clone(label)).or_default()
     }
 
     /// All hops.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Label, &Tally)> {
-        self.0.iter()
+        self.by_label.iter()
     }
 
     /// All hops.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&Label, &mut Tally)> {
-        self.0.iter_mut()
+        self.by_label.iter_mut()
     }
+}
+
+/// The next hops that the configuration names.
+fn named_upstreams(config: &Config) -> Vec<String> {
+    let rules = config.allow.upstreams.iter().chain(&config.allow.servers);
+    let of_rules = rules.filter_map(UpstreamRule::names_one);
+    let of_sites = config.sites.iter().map(Site::first_hop);
+    let of_ports = config.tcp.iter().map(Tcp::first_hop);
+    let of_proxy = config.proxy.iter().filter_map(|proxy| Some(&proxy.via.first()?.authority));
+    let fixed = of_sites.chain(of_ports).chain(of_proxy).map(ToString::to_string);
+    of_rules.chain(fixed).collect()
 }
 
 /// The hops that clients belong to, by their networks.
@@ -182,6 +224,27 @@ mod tests {
     }
 
     #[test]
+    fn failed_hop_has_a_line_within_its_share() {
+        let mut hops = Hops::default();
+        assert_eq!(&*hops.enter_unreached("down:80"), "down:80");
+        hops.enter("real:80");
+        assert_eq!(&*hops.enter_unreached("real:80"), "real:80", "it fails now");
+        for n in 0..MOST_UNREACHED * 2 {
+            let label = hops.enter_unreached(&format!("made-up{n}:80"));
+            assert_eq!(&*label == OTHER, n >= MOST_UNREACHED - 1, "{n}");
+        }
+        // One that is reached at last no longer takes from the share.
+        hops.enter("down:80");
+        assert_eq!(&*hops.enter_unreached("next:80"), "next:80");
+        for n in 0..MOST {
+            hops.enter(&format!("host{n}:80"));
+        }
+        hops.enter("made-up0:80");
+        assert_eq!(&*hops.enter_unreached("late:80"), OTHER, "the table is full");
+        assert_eq!(&*hops.known("host0:80"), "host0:80");
+    }
+
+    #[test]
     fn unreached_hop_has_no_metrics_line() {
         let mut hops = Hops::default();
         assert_eq!(&*hops.known("made-up:80"), OTHER);
@@ -194,13 +257,26 @@ mod tests {
     fn configured_hops_have_metrics_lines() {
         let text = "[allow]\nclients = [\"10.0.0.0/8\", \"10.1.0.0/16\"]\n\
                     upstreams = [\"d2:3880\", \"192.0.2.1:80\", \"[2001:db8::1]:80\", \"o:*\", \"192.0.2.0/24:80\"]\n\
+                    servers = [\"data:80\"]\n\
+                    [[site]]\nname = \"s\"\norigin = \"http://o1\"\nvia = [\"d3\", \"d4\"]\n\
+                    [[site]]\nname = \"t\"\norigin = \"http://o2\"\n\
+                    [proxy]\nvia = [\"p\"]\npasswords = \"x\"\n\
                     [[hop]]\npeer = \"10.1.2.3/32\"\n[[hop]]\npeer = \"192.0.2.9/32\"";
         let config = Config::from_toml(text, "x").unwrap();
         let names = |side| {
             let hops = Hops::named(side, &config);
             hops.iter().map(|(label, _)| label.to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(names(Side::Upstream), ["192.0.2.1:80", "[2001:db8::1]:80", "d2:3880"]);
+        let expected = [
+            "192.0.2.1:80",
+            "[2001:db8::1]:80",
+            "d2:3880",
+            "d3:3880",
+            "data:80",
+            "o2:80",
+            "p:3880",
+        ];
+        assert_eq!(names(Side::Upstream), expected);
         assert_eq!(names(Side::Client), ["10.0.0.0/8", "10.1.0.0/16"]);
         for (ip, label) in [
             ("10.2.0.1", "10.0.0.0/8"),

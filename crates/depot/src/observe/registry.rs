@@ -6,7 +6,8 @@
 
 use super::{
     Outcome,
-    hops::{Hops, Label, Moved, Tally},
+    counts::is_connect_failure,
+    hops::{Hops, Label, Moved, OTHER, Tally},
     live::{Asked, Live},
     status::{
         self, EndedSessions, Histogram, MOST_TRANSFERS, Refusals, Side, Sum, Tcp, Totals, Transfer,
@@ -174,6 +175,13 @@ impl Registry {
             Some(live) => live.upstream_hop(),
             None => state.upstreams.known(name),
         });
+        let failed = ended.fault.is_some_and(|fault| is_connect_failure(fault.error));
+        let upstream = match (upstream, ended.upstream) {
+            (Some(label), Some(name)) if failed && &*label == OTHER => {
+                Some(state.upstreams.enter_unreached(name))
+            }
+            (label, _) => label,
+        };
         let (moved, retransmits) = ended.live.map_or_else(Default::default, |live| {
             state.live.remove(&live.number);
             state.means.up.add(&live.sent);
