@@ -66,15 +66,19 @@ fn ticket_text(ticket: &Ticket, key: Option<&str>, checked: SignatureCheck) -> S
 fn validity(ticket: &Ticket, checked: SignatureCheck) -> String {
     let (SignatureCheck::No(time) | SignatureCheck::Good(time)) = checked;
     let from = ticket.not_before.map(|from| format!("from {from} "));
-    // With the leeway of depots, whose clocks may differ from the signer's.
-    let standing = if ticket.not_before.is_some_and(|from| time.plus(LEEWAY_S) < from) {
+    let too_early = |time: UnixTime| ticket.not_before.is_some_and(|from| time < from);
+    let standing = if too_early(time.plus(LEEWAY_S)) {
         "not yet"
     } else if ticket.expires.plus(LEEWAY_S) < time {
         "expired"
+    } else if too_early(time) || ticket.expires < time {
+        "valid only by the leeway"
     } else {
         "valid"
     };
-    format!("{}until {} ({standing} at {time})", from.unwrap_or_default(), ticket.expires)
+    let (from, until) = (from.unwrap_or_default(), ticket.expires);
+    // The clocks of depots may differ from the signer's.
+    format!("{from}until {until} ({standing} at {time}; depots add a leeway of {LEEWAY_S} s)")
 }
 
 fn joined(list: &[impl Display]) -> String {

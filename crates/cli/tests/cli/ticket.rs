@@ -248,6 +248,14 @@ fn invalid_ticket_exits_with_4() {
     assert!(folder.not_good(&url, &[]).contains("is valid from"));
     assert_eq!(folder.verify(&url, &["--at", "15min"])["verified"], true);
     assert!(folder.not_good(&url, &["--at", "1h"]).contains("has expired at"));
+    // Within the leeway it is good, and the text says by what.
+    let keys = folder.path("keys.json");
+    let at = |minutes: &str| done(&["ticket", "verify", &url, "--keys", &keys, "--at", minutes]);
+    assert!(at("15min").contains("(valid at ") && at("15min").contains("leeway of 30 s"));
+    assert!(at("1210s").contains("(valid only by the leeway at "), "{}", at("1210s"));
+    assert!(at("590s").contains("(valid only by the leeway at "), "{}", at("590s"));
+    assert_eq!(folder.verify(&url, &["--at", "15min"])["leeway_s"], 30);
+    assert!(folder.not_good(&url, &["--at", "1h"]).contains("the leeway is 30 s"));
     assert!(folder.not_good(&url, &["--at", "2020-01-01T00:00:00Z"]).contains("is valid from"));
 
     let url = folder.make(&FILE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A ticket as `longhaul ticket show --json` and `longhaul ticket verify --json` print it.
 
-use super::{Opens, Ticket, UnixTime};
+use super::{LEEWAY_S, Opens, Ticket, UnixTime};
 use serde::Serialize;
 use std::{fmt::Display, num::NonZeroU32};
 
@@ -22,6 +22,8 @@ pub struct TicketDescription {
     pub not_before_unix_s: Option<u64>,
     /// When it expires.
     pub expires_unix_s: u64,
+    /// How long before and after these times depots accept it, because clocks differ.
+    pub leeway_s: u32,
     /// The URL that it opens; null if it opens sessions.
     pub url: Option<String>,
     /// The target of the sessions that it opens; null if it opens URLs.
@@ -59,6 +61,7 @@ impl TicketDescription {
             issued_unix_s: ticket.issued.map(UnixTime::seconds),
             not_before_unix_s: ticket.not_before.map(UnixTime::seconds),
             expires_unix_s: ticket.expires.seconds(),
+            leeway_s: LEEWAY_S,
             url,
             session,
             prefix: ticket.is_prefix(),
@@ -98,7 +101,7 @@ mod tests {
             clients: vec!["192.0.2.0/24".parse().unwrap()],
             uses: NonZeroU32::new(3),
         };
-        let expected = r#"{"verified":false,"key":"k","id":"t1","issuer":null,"issued_unix_s":null,"not_before_unix_s":5,"expires_unix_s":9,"url":"http://origin.example/folder/","session":null,"prefix":true,"via":["depot.example:3880"],"methods":["GET"],"bytes":7,"rate_bps":null,"total_rate_bps":null,"clients":["192.0.2.0/24"],"uses":3}"#;
+        let expected = r#"{"verified":false,"key":"k","id":"t1","issuer":null,"issued_unix_s":null,"not_before_unix_s":5,"expires_unix_s":9,"leeway_s":30,"url":"http://origin.example/folder/","session":null,"prefix":true,"via":["depot.example:3880"],"methods":["GET"],"bytes":7,"rate_bps":null,"total_rate_bps":null,"clients":["192.0.2.0/24"],"uses":3}"#;
         let text = serde_json::to_string(&TicketDescription::new(&ticket, Some("k"), false));
         assert_eq!(text.unwrap(), expected);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Why a ticket does not open a depot.
 
-use super::UnixTime;
+use super::{LEEWAY_S, UnixTime};
 use crate::{
     DepotAddress,
     message::{Fault, Method, ProxyError},
@@ -46,7 +46,9 @@ pub enum TicketError {
         reason: String,
     },
     /// Too late.
-    #[error("the ticket {id} has expired at {at}: it is {now}; get a new one")]
+    #[error(
+        "the ticket {id} has expired at {at}: it is {now}, and the leeway is {LEEWAY_S} s; get a new one"
+    )]
     Expired {
         /// Its `jti`.
         id: String,
@@ -56,7 +58,9 @@ pub enum TicketError {
         now: UnixTime,
     },
     /// Too early.
-    #[error("the ticket {id} is valid from {from}, and it is {now}: wait, or set the clocks right")]
+    #[error(
+        "the ticket {id} is valid from {from}: it is {now}, and the leeway is {LEEWAY_S} s; wait, or set the clocks right"
+    )]
     NotYet {
         /// Its `jti`.
         id: String,
