@@ -55,6 +55,18 @@ fn pages(command: &clap::Command, name: &str, into: &mut BTreeSet<String>) {
     }
 }
 
+/// Libraries that are opened by name, and programs that are started, are no dependencies that the binary shows.
+#[test]
+fn package_recommends_what_commands_need_at_run_time() {
+    let output =
+        Command::new("dpkg-deb").arg("--field").arg(built()).arg("Recommends").output().unwrap();
+    let recommended = text(&output.stdout);
+    let recommended: BTreeSet<&str> = recommended.trim().split(", ").collect();
+    for package in ["ca-certificates", "iproute2", "libnftables1"] {
+        assert!(recommended.contains(package), "{package}: {recommended:?}");
+    }
+}
+
 #[test]
 fn package_has_a_manual_page_for_each_command() {
     let mut expected = BTreeSet::new();
