@@ -152,7 +152,9 @@ impl Error {
             cause = next;
         }
         let text = cause.to_string();
-        Self::Connection(format!("{doing}: {}", printable(&text, 300)))
+        // The TLS library ends some texts with a link to its documentation.
+        let text = text.split_once(": https://docs.rs/").map_or(&*text, |(said, _)| said);
+        Self::Connection(format!("{doing}: {}", printable(text, 300)))
     }
 }
 

@@ -168,7 +168,12 @@ fn tls_body_without_close_notify_is_truncated() {
     let abrupt = origin(&pki, |stream| drop(stream.write_all(UNTIL_CLOSE)));
     let cut = pki.curl(&["-f", &url(&depot, abrupt, "/")]);
     assert!(!cut.status.success(), "{}", text(&cut.stdout));
-    depot[0].await_log(&["WARN", "upstream failed after 12 bytes"]);
+    depot[0].await_log(&[
+        "WARN",
+        "upstream failed after 12 bytes",
+        "without sending TLS close_notify",
+    ]);
+    assert!(!depot[0].log_text().contains("docs.rs"), "{}", depot[0].log_text());
 }
 
 /// Bytes that TLS has taken from the kernel and that are still unread are found before the connection is

@@ -31,7 +31,8 @@ pub(super) fn poll_read<T: AsyncRead + Unpin>(
 ) -> Poll<io::Result<usize>> {
     if let Some(tls) = tls {
         buffer.reserve(most);
-        return pin!(tls.read_buf(&mut buffer.limit(most))).poll(context);
+        let read = pin!(tls.read_buf(&mut buffer.limit(most))).poll(context);
+        return read.map_err(without_link);
     }
     loop {
         ready!(tcp.poll_read_ready(context))?;
@@ -40,6 +41,15 @@ pub(super) fn poll_read<T: AsyncRead + Unpin>(
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             result => return Poll::Ready(result),
         }
+    }
+}
+
+/// An error of the TLS library whose text ends in a link to the library's documentation, without that link: it says
+/// nothing to operators.
+pub(super) fn without_link(error: io::Error) -> io::Error {
+    match error.to_string().split_once(": https://") {
+        Some((said, _)) => io::Error::new(error.kind(), said),
+        None => error,
     }
 }
 

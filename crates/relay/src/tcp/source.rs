@@ -5,7 +5,7 @@ use crate::{
     stripes::Reader,
     tcp::{
         info::is_at_urgent,
-        poll::{poll_read, readable},
+        poll::{poll_read, readable, without_link},
         stream::TlsSocket,
         wire::Wire,
     },
@@ -106,7 +106,7 @@ impl<'a> Source<'a> {
             }
         };
         buffer.reserve(most);
-        tls.read_buf(&mut buffer.limit(most)).await
+        tls.read_buf(&mut buffer.limit(most)).await.map_err(without_link)
     }
 }
 
@@ -131,7 +131,7 @@ impl Source<'_> {
         poll_fn(|context| {
             let mut brief = [MaybeUninit::uninit(); BRIEF];
             let mut read = ReadBuf::uninit(&mut brief[..most]);
-            ready!(Pin::new(&mut *tls).poll_read(context, &mut read))?;
+            ready!(Pin::new(&mut *tls).poll_read(context, &mut read)).map_err(without_link)?;
             buffer.extend_from_slice(read.filled());
             Poll::Ready(Ok(read.filled().len()))
         })
