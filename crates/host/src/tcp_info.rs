@@ -56,6 +56,11 @@ pub struct TcpInfo {
     pub rwnd_limited: Duration,
     /// For how much of that sending has waited for room in the send buffer.
     pub sndbuf_limited: Duration,
+    /// The most bytes that have been read within a round trip (Linux's receive buffer tuning); before that was
+    /// measured, the initial window.
+    pub received_per_rtt: Bytes,
+    /// How long TCP waits for an acknowledgement before it sends again.
+    pub retransmission_timeout: Duration,
     /// The window that the peer is offered while all that comes is read at once.
     pub window: Bytes,
     /// By how many bits the receive window is shifted: 65535 bytes so shifted are the largest window
@@ -206,6 +211,10 @@ impl TcpInfo {
             busy: Duration::from_micros(long(offset_of!(Kernel, tcpi_busy_time))),
             rwnd_limited: Duration::from_micros(long(offset_of!(Kernel, tcpi_rwnd_limited))),
             sndbuf_limited: Duration::from_micros(long(offset_of!(Kernel, tcpi_sndbuf_limited))),
+            received_per_rtt: Bytes::new(word(offset_of!(Kernel, tcpi_rcv_space)).into()),
+            retransmission_timeout: Duration::from_micros(
+                word(offset_of!(Kernel, tcpi_rto)).into(),
+            ),
             window: Bytes::new(word(offset_of!(Kernel, tcpi_rcv_ssthresh)).into()),
             // Two bit fields of a byte: the lower is that of the sending side.
             rcv_wscale: byte(offset_of!(Kernel, tcpi_snd_rcv_wscale)) >> 4,

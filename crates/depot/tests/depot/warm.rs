@@ -260,12 +260,40 @@ fn warm_connections_have_grown_windows() {
     eventually("two of them carried what was asked for", || grown() >= 2);
 }
 
+#[test]
+fn grown_connection_serves_the_next_request() {
+    let (near, far) = (near("prime = \"300KB\""), far());
+    let route = Scripted::answering(SERVED).route(&far.authority(), "/f");
+    warm_up(&near, &far);
+    let carried = || bytes_sent_by_sockets(far.address.port());
+    let before = carried();
+    let opened = before.iter().filter(|bytes| **bytes < 300 << 10).collect::<Vec<_>>();
+    assert_eq!(
+        (before.len(), opened.len()),
+        (4, 1),
+        "that of the request is not primed: {before:?}"
+    );
+    for _ in 0..3 {
+        served(&near, &route);
+    }
+    let after = carried();
+    assert_eq!((after.len(), after[0]), (4, before[0]), "{before:?}, then {after:?}");
+    assert!(after.iter().sum::<u64>() > before.iter().sum(), "{before:?}, then {after:?}");
+}
+
 /// How many loopback connections of a port have sent this many bytes that were acknowledged.
 fn sockets_that_sent(port: u16, bytes: u64) -> usize {
+    bytes_sent_by_sockets(port).into_iter().filter(|sent| *sent >= bytes).count()
+}
+
+/// The acknowledged bytes of each loopback connection of a port, the fewest first.
+fn bytes_sent_by_sockets(port: u16) -> Vec<u64> {
     let listed = run("ss", "iproute2", &["-tinHO", &format!("sport = :{port}")]);
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
     let acked = |line: &str| line.split("bytes_acked:").nth(1)?.split(' ').next()?.parse().ok();
-    text.lines().filter_map(acked).filter(|acked: &u64| *acked >= bytes).count()
+    let mut all: Vec<u64> = text.lines().filter_map(acked).collect();
+    all.sort_unstable();
+    all
 }
 
 #[test]

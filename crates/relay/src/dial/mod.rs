@@ -2,6 +2,7 @@
 //! Connections to peers: new ones, and idle ones for reuse.
 
 mod dialer;
+mod growth;
 mod peer;
 pub mod pool;
 mod refusal;

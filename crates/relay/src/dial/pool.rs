@@ -5,15 +5,19 @@
 //! connections exist follows from use. Their number and age are bounded.
 //!
 //! Connections are kept by peer and by the grant under which they were opened (`L`). Each carries the
-//! generation of the rules that allowed it. The most recently used one is taken first, because its window is
-//! the largest. A peer may have agreed to hold a connection for longer than others are kept; such connections
+//! generation of the rules that allowed it. The one whose windows have grown most is taken first (`growth`), and
+//! of equal ones the most recently used. A peer may have agreed to hold a connection for longer than others are kept; such connections
 //! are also opened ahead of need ([`Pool::put_unused`]). New rules start a new generation. Connections that
 //! they still allow move to it ([`Pool::readmit`]), and the rest is closed. A connection of an older
 //! generation is neither kept nor used.
 
+use super::growth::{Growth, restarts_after_idle};
 use crate::{
     dial::PeerAddr,
-    tcp::{Stream, info::reset_on_close},
+    tcp::{
+        Stream,
+        info::{reset_on_close, tcp_info},
+    },
 };
 use bytes::BytesMut;
 use std::{
@@ -78,7 +82,10 @@ pub struct Pool<L> {
 #[derive(Debug)]
 struct State<L> {
     generation: Generation,
+    /// Of each key, the most recently used one last.
     idle: HashMap<Key<L>, Vec<Idle>>,
+    /// Whether windows shrink while a connection is idle.
+    restarts: bool,
 }
 
 /// A connection on which an exchange has ended in good order. It is set to reset on close, because aborting
@@ -87,11 +94,19 @@ struct State<L> {
 struct Idle {
     kept: Option<Kept>,
     since: Instant,
+    growth: Growth,
 }
 
 impl Idle {
     fn new(kept: Kept) -> Self {
-        Self { kept: Some(kept), since: Instant::now() }
+        let growth =
+            tcp_info(kept.stream.tcp()).map_or_else(|_| Growth::default(), |it| Growth::of(&it));
+        Self { kept: Some(kept), since: Instant::now(), growth }
+    }
+
+    /// By which of several is preferred.
+    fn rank(&self, restarts: bool) -> impl Ord + use<> {
+        (self.growth.windows(self.since.elapsed(), restarts), self.used())
     }
 
     fn used(&self) -> Option<Instant> {
@@ -130,19 +145,23 @@ impl Drop for Idle {
 
 impl<L> Default for Pool<L> {
     fn default() -> Self {
-        let state = State { generation: Generation::default(), idle: HashMap::new() };
+        let (generation, idle) = (Generation::default(), HashMap::new());
+        let state = State { generation, idle, restarts: restarts_after_idle() };
         Self { state: Mutex::new(state) }
     }
 }
 
 impl<L: Eq + Hash> Pool<L> {
-    /// The most recently used connection that is still usable, and its generation.
+    /// The connection that has grown most of those that are still usable, and its generation.
     pub fn take(&self, key: &Key<L>, limits: Limits) -> Option<(Kept, Generation)> {
         loop {
             let (mut idle, generation) = {
                 let mut state = self.state();
-                let generation = state.generation;
-                (state.idle.get_mut(key)?.pop()?, generation)
+                let (generation, restarts) = (state.generation, state.restarts);
+                let of_key = state.idle.get_mut(key)?;
+                let places = of_key.iter().enumerate();
+                let (best, _) = places.max_by_key(|(at, idle)| (idle.rank(restarts), *at))?;
+                (of_key.remove(best), generation)
             };
             if idle.is_in_time(limits)
                 && idle.stands()
@@ -159,8 +178,7 @@ impl<L: Eq + Hash> Pool<L> {
         self.put_unused(key, Kept { used: Some(Instant::now()), ..kept }, generation, limits);
     }
 
-    /// Like [`put`](Self::put), for a connection on which no exchange has ended: connections used later than
-    /// this one are taken first.
+    /// Like [`put`](Self::put), for a connection on which no exchange has ended.
     pub fn put_unused(&self, key: Key<L>, kept: Kept, generation: Generation, limits: Limits) {
         let idle = Idle::new(kept);
         let mut state = self.state();
@@ -184,16 +202,20 @@ impl<L: Eq + Hash> Pool<L> {
     }
 
     /// A connection that the peer should be asked to hold: for the first time, or again, if it is among the
-    /// `lasting` most recently used and half of its time is over.
+    /// `lasting` that are taken first and half of its time is over.
     pub fn take_due(&self, key: &Key<L>, lasting: usize) -> Option<(Kept, Generation)> {
         let mut state = self.state();
-        let generation = state.generation;
+        let (generation, restarts) = (state.generation, state.restarts);
         let of_key = state.idle.get_mut(key)?;
-        let first = of_key.len().saturating_sub(lasting);
-        let is_due = |(at, idle): (usize, &Idle)| {
-            idle.held().is_none_or(|held| at >= first && idle.since.elapsed() > held / 2)
+        let mut ranked: Vec<usize> = (0..of_key.len()).collect();
+        ranked.sort_by_cached_key(|at| (of_key[*at].rank(restarts), *at));
+        let lasting = &ranked[ranked.len().saturating_sub(lasting)..];
+        let is_due = |at: &usize| {
+            let idle = &of_key[*at];
+            let is_half_over = |held| lasting.contains(at) && idle.since.elapsed() > held / 2;
+            idle.held().is_none_or(is_half_over)
         };
-        let at = of_key.iter().enumerate().position(is_due)?;
+        let at = (0..of_key.len()).find(is_due)?;
         Some((of_key.remove(at).wake()?, generation))
     }
 
@@ -218,7 +240,10 @@ impl<L: Eq + Hash> Pool<L> {
 
     /// Closes those that have been idle for too long.
     pub fn tidy(&self, limits: Limits) {
-        self.state().idle.retain(|_, of_key| {
+        let restarts = restarts_after_idle();
+        let mut state = self.state();
+        state.restarts = restarts;
+        state.idle.retain(|_, of_key| {
             of_key.retain(|idle| idle.is_in_time(limits));
             !of_key.is_empty()
         });
@@ -257,7 +282,7 @@ fn stands(stream: &mut Stream) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::{future::poll_fn, io::Write};
     use tokio::net::TcpStream;
 
     const LIMITS: Limits = Limits { per_key: 2, idle: Duration::from_secs(60) };
@@ -339,6 +364,39 @@ mod tests {
         }
         assert_eq!(taken[..2], [ports[2], ports[0]]);
         assert_eq!(taken.len(), 4);
+    }
+
+    #[tokio::test]
+    async fn pool_takes_the_connection_that_has_grown_most() {
+        let (pool, generation) = (Pool::default(), Generation::default());
+        let limits = Limits { per_key: 9, ..LIMITS };
+        let (mut ports, mut peers) = (Vec::new(), Vec::new());
+        // Only the last one was used; the second one has received most.
+        for (bytes, is_used) in [(100_000, false), (2_000_000, false), (10_000, true)] {
+            let (mut kept, listener) = connection().await;
+            let (mut peer, _) = listener.accept().unwrap();
+            let sending = std::thread::spawn(move || {
+                peer.write_all(&vec![0; bytes]).unwrap();
+                peer
+            });
+            let (mut received, mut buffer) = (0, BytesMut::new());
+            while received < bytes {
+                let read = poll_fn(|cx| kept.stream.poll_read(cx, &mut buffer, 1 << 16)).await;
+                received += read.unwrap();
+                buffer.clear();
+            }
+            peers.push(sending.join().unwrap());
+            ports.push(port(&kept));
+            if is_used {
+                pool.put(key("rules"), kept, generation, limits);
+            } else {
+                pool.put_unused(key("rules"), kept, generation, limits);
+            }
+        }
+        let due = pool.take_due(&key("rules"), 1).map(|(kept, _)| port(&kept));
+        assert_eq!(due, Some(ports[0]), "none is held yet; it was used longest ago");
+        let mut take = || pool.take(&key("rules"), limits).map(|(kept, _)| port(&kept));
+        assert_eq!([take(), take(), take()], [Some(ports[1]), Some(ports[2]), None]);
     }
 
     #[tokio::test(start_paused = true)]
