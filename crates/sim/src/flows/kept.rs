@@ -28,7 +28,7 @@ struct IdleConnections {
     opening: usize,
     /// When the next depot was asked last.
     asked: Timestamp,
-    /// The one to take next stands last.
+    /// The one that was used last stands last.
     idle: Vec<Idle>,
 }
 
@@ -73,13 +73,21 @@ impl KeptConnections {
         Self { hops: hops[..to_client].iter().enumerate().map(of_hop).collect() }
     }
 
-    /// The connection of a hop that was used last, if there is an idle one. None where the hop leads to the client,
-    /// who opens a connection for each transfer.
-    pub(crate) fn take(&mut self, hop: u32, now: Timestamp) -> Option<u32> {
+    /// The idle connection of a hop whose window has grown most, if there is one; of several, the one that was used
+    /// last. `windows` are a connection's now and before it was idle. None where the hop leads to the client, who opens
+    /// a connection for each transfer.
+    pub(crate) fn take(
+        &mut self,
+        hop: u32,
+        now: Timestamp,
+        windows: impl Fn(u32) -> (u32, u32),
+    ) -> Option<u32> {
         let of_hop = self.hops.get_mut(hop as usize)?;
         of_hop.close_stale(now);
         of_hop.asked = now;
-        of_hop.idle.pop().map(|idle| idle.number)
+        let places = of_hop.idle.iter().enumerate();
+        let (grown_most, _) = places.max_by_key(|(at, idle)| (windows(idle.number), *at))?;
+        Some(of_hop.idle.remove(grown_most).number)
     }
 
     /// A transfer over a connection has ended at the hop's receiver.

@@ -192,7 +192,12 @@ impl FlowHandle<'_> {
     fn ask_hop(&mut self, sim: &mut SimulationState, stream: u32, hop: u32) {
         let user = ConnectionUser::Hop { flow: self.number, stream, hop };
         let chain = self.state.chain;
-        let (number, event) = match sim.kept[chain as usize].take(hop, sim.now) {
+        let windows = |number| {
+            let connection = sim.connections.get(number);
+            connection.map_or((0, 0), |connection| connection.windows(sim.now, &sim.tcp))
+        };
+        let taken = sim.kept[chain as usize].take(hop, sim.now, windows);
+        let (number, event) = match taken {
             Some(number) => {
                 sim.connections.pass_to(number, user);
                 (number, sim.with(number, Connection::ask_again))

@@ -377,6 +377,11 @@ impl Connection {
         self.sender.decision
     }
 
+    /// The window that a segment sent now would find, and the one before the idle time that ends with it.
+    pub(crate) fn windows(&self, now: Timestamp, tcp: &Tcp) -> (u32, u32) {
+        self.sender.windows(now, tcp)
+    }
+
     /// Bytes a second that its packets are spaced at: of the link with gap frames, of payload where TCP
     /// spaces them; 0 without pacing.
     pub(crate) fn pacing_rate(&self) -> u64 {

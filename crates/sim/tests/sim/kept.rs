@@ -131,6 +131,38 @@ fn sysctl_keeps_windows_over_idle_times() {
     assert!(refused.contains("\"2\" is neither \"0\" nor \"1\""), "{refused}");
 }
 
+/// A short flow leaves a connection that was used last and has hardly grown. Two others have carried 1 MB ahead of need:
+/// one of them takes 300 segments in one flight. They come from the server in 10, 20, 40, 80 and 150, over a kept
+/// connection as small as the first one.
+#[test]
+fn flow_takes_the_connection_that_has_grown_most() {
+    let first = format!(
+        "[[flow]]\nname = \"first\"\nprepares = true\nbytes = \"10KB\"\nsite = true\nwarm = 2\n{WAY}"
+    );
+    let second = |start: &str| {
+        format!(
+            "[[flow]]\nname = \"second\"\nafter = \"first\"\nsite = true\nwarm = 2\nbytes = 434400\n\
+             start = \"{start}\"\n{WAY}"
+        )
+    };
+    let seconds = |sysctl: &str, start: &str| {
+        let more = format!("sysctl.\"net.ipv4.tcp_slow_start_after_idle\" = \"{sysctl}\"");
+        flow(&run(&more, &(first.clone() + &second(start))), "second").seconds
+    };
+    let one_flight = 4.0 * ACCESS + 2.0 * HAUL + 2.0 * LAN + 4.0 * 2.0 * LAN;
+    let five_flights = 4.0 * ACCESS + 2.0 * LAN + 5.0 * 2.0 * HAUL;
+    for (sysctl, start, expected) in [
+        ("0", "3s", one_flight),
+        // The connection to the server is a new one.
+        ("0", "300s", one_flight + 2.0 * LAN),
+        // Their windows have come down to the initial one.
+        ("1", "3s", five_flights),
+    ] {
+        let found = seconds(sysctl, start);
+        assert!((found - expected).abs() < 1e-6, "{sysctl}, {start}: {found} s, not {expected}");
+    }
+}
+
 /// What a connection has carried is told apart by the flows that had it.
 #[test]
 fn flow_results_include_only_its_own_bytes() {

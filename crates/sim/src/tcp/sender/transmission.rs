@@ -14,9 +14,9 @@ use crate::{
 };
 use congestion::{Decision, Event};
 use netmodel::pacing::TcpSnapshot;
-use scenario::Profile;
+use scenario::{Profile, Tcp};
 use std::num::NonZeroU64;
-use units::Duration;
+use units::{Duration, Timestamp};
 
 impl Sender {
     /// Sends what may be sent now.
@@ -169,14 +169,7 @@ impl Sender {
     /// After an idle time of a timeout and more the window says nothing about the path: it is halved
     /// for each (RFC 2861, Linux's `tcp_slow_start_after_idle`), down to the initial one.
     fn restart_after_idle(&mut self, cx: &mut Context<'_>) {
-        if !self.board.is_empty() || self.counts.sent == 0 || cx.tcp.profile != Profile::Linux {
-            return;
-        }
-        let timeout = self.rtt.timeout(cx.tcp);
-        let mut idle = cx.now.since(self.last_sent);
-        if idle <= timeout {
-            return;
-        }
+        let Some(idle) = self.idle_beyond_timeout(cx.now, cx.tcp) else { return };
         let ack = self.event(cx.now);
         let control = self.control.as_mut().expect("it has sent");
         control.event(&ack, &mut self.decision, Event::Restart);
@@ -185,13 +178,35 @@ impl Sender {
         }
         // Linux starts to measure again how much of the window is used (`tcp_cwnd_restart`), or it came down twice.
         (self.used.peak, self.used.since) = (0, cx.now);
-        let decision = &mut self.decision;
-        let least = cx.tcp.initial_window.min(decision.cwnd);
-        decision.ssthresh = decision.ssthresh.max(decision.cwnd / 4 * 3);
-        while idle > timeout && decision.cwnd > least {
-            idle = idle.saturating_sub(timeout);
-            decision.cwnd = (decision.cwnd / 2).max(least);
+        self.decision.ssthresh = self.decision.ssthresh.max(self.decision.cwnd / 4 * 3);
+        self.decision.cwnd = self.window_after(idle, cx.tcp);
+    }
+
+    /// For how long nothing was sent, if everything is acknowledged and that is longer than a timeout.
+    fn idle_beyond_timeout(&self, now: Timestamp, tcp: &Tcp) -> Option<Duration> {
+        if !self.board.is_empty() || self.counts.sent == 0 || tcp.profile != Profile::Linux {
+            return None;
         }
+        Some(now.since(self.last_sent)).filter(|idle| *idle > self.rtt.timeout(tcp))
+    }
+
+    /// The window that is left of the present one after an idle time.
+    fn window_after(&self, mut idle: Duration, tcp: &Tcp) -> u32 {
+        let (timeout, mut cwnd) = (self.rtt.timeout(tcp), self.decision.cwnd);
+        let least = tcp.initial_window.min(cwnd);
+        while idle > timeout && cwnd > least {
+            idle = idle.saturating_sub(timeout);
+            cwnd = (cwnd / 2).max(least);
+        }
+        cwnd
+    }
+
+    /// The window that a segment sent now would find, and the one before the idle time that ends with it.
+    pub(in crate::tcp) fn windows(&self, now: Timestamp, tcp: &Tcp) -> (u32, u32) {
+        let comes_down = self.window_algorithm && self.used.comes_down;
+        let idle = self.idle_beyond_timeout(now, tcp).filter(|_| comes_down);
+        let cwnd = self.decision.cwnd;
+        (idle.map_or(cwnd, |idle| self.window_after(idle, tcp)), cwnd)
     }
 
     /// Sends a segment with the flags of its position ([`gso_flags`]) in a GSO packet; how many bytes of
