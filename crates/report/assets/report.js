@@ -47,6 +47,22 @@
     stroke: colour("faint"), grid: { stroke: colour("rule"), width: 1 },
     ticks: { stroke: colour("rule"), width: 1, size: 4 }, ...more,
   });
+  // Values of several orders of magnitude stand on a logarithmic axis, as in `swept_value.rs`.
+  const areWide = (values) => values.length > 0 && values.every((v) => v > 0) && Math.max(...values) > 30 * Math.min(...values);
+  const logSplits = (low, high) => {
+    const decades = Math.log10(high / low), steps = decades > 4 ? [1] : decades > 2 ? [1, 3] : [1, 2, 5], splits = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += 1) {
+      splits.push(...steps.map((step) => step * 10 ** power).filter((v) => v >= low && v <= high));
+    }
+    return splits;
+  };
+  // A scale for these values, and what its axis adds. Without a logarithm it begins at 0 and ends at `top`.
+  const scaleFor = (values, top) => {
+    if (!areWide(values)) return { least: 0, scale: { range: [0, top] }, axis: {} };
+    const [least, most] = [Math.min(...values) / 1.4, Math.max(...values) * 1.4];
+    const axis = { splits: () => logSplits(least, most), filter: (u, splits) => splits };
+    return { least, scale: { distr: 3, range: [least, most] }, axis };
+  };
   const numberAxis = (label) => axis(label, { size: 52, values: (u, splits) => splits.map(digits) });
 
   // Draws on a chart's canvas, clipped to the plot; `body` gets the context, a scale's position, the
@@ -132,13 +148,16 @@
   const rowsOf = (into, group, { cells, label, value, interval }) => {
     const name = (cell) => group.points.length > 1 ? `${group.points[cell.point]}, ${cell.label}` : cell.label;
     const labelWidth = Math.min(into.clientWidth * 0.42, 320);
-    const longest = Math.max(...cells.flatMap((cell) => cell.repeats.map(value))) || 1;
+    const all = cells.flatMap((cell) => cell.repeats.map(value));
+    const longest = Math.max(...all) || 1;
+    const { least, scale, axis: scaled } = scaleFor(all, longest * 1.05);
+    into.dataset.scale = scale.distr ? "logarithmic" : "linear";
     const body = (ctx, at, px) => cells.forEach((cell, row) => {
       const y = at(row, "y"), stroke = variantColour(cell);
       if (interval(cell)) {
         const { mean, half } = interval(cell);
         if (half !== null) {
-          line(ctx, 7 * px, faded(stroke, 0.25), at(Math.max(0, mean - half), "x"), y, at(mean + half, "x"), y);
+          line(ctx, 7 * px, faded(stroke, 0.25), at(Math.max(least, mean - half), "x"), y, at(mean + half, "x"), y);
         }
         line(ctx, 2.5 * px, colour("ink"), at(mean, "x"), y - 9 * px, at(mean, "x"), y + 9 * px);
       }
@@ -163,17 +182,17 @@
       width: into.clientWidth, height: cells.length * 30 + 56,
       cursor: { show: false },
       scales: {
-        x: { time: false, range: [0, longest * 1.05] },
+        x: { time: false, ...scale },
         y: { range: [-0.5, cells.length - 0.5], dir: -1 }, // the first cell on top
       },
       axes: [
-        axis(label, { values: (u, splits) => splits.map(digits) }),
+        axis(label, { values: (u, splits) => splits.map(digits), ...scaled }),
         // The names are drawn below: the library would hang two lines from the row's middle.
         axis("", { label: undefined, size: labelWidth, ticks: { show: false }, splits: () => cells.map((_, row) => row), values: () => [] }),
       ],
       series: [{}, { paths: () => null, points: { show: false } }],
       hooks: { draw: [names, onPlot(body)] },
-    }, [[0, longest], [null, null]], into);
+    }, [[least, longest], [null, null]], into);
   };
 
   // ---- throughput and sequence growth: a chart for each cell ----------------------------------
@@ -399,7 +418,7 @@
     }, data, box);
   };
 
-  // ---- goodput over a sweep --------------------------------------------------------------------
+  // ---- goodput or time over a sweep --------------------------------------------------------------------
 
   const sweep = (into, group) => {
     const grid = element("div", { className: group.panels.length > 1 ? "multiples" : "" });
@@ -407,21 +426,30 @@
     for (const panel of group.panels) sweepPanel(grid, group, panel);
   };
 
+  const measures = {
+    goodput: { label: (unit) => `goodput, ${unit}`, base: "b/s", value: (repeat) => repeat.goodput_bps, interval: (cell) => cell.goodput_bps },
+    seconds: { label: () => "seconds to the last byte", value: (repeat) => repeat.seconds, interval: (cell) => cell.seconds },
+  };
+
   const sweepPanel = (grid, group, panel) => {
+    const { label, base, value, interval } = measures[panel.measure];
     // A line for each variant, method and client.
     const lines = new Map();
     for (const cell of group.cells) {
       const at = panel.points.indexOf(cell.point);
-      if (at < 0 || !cell.goodput_bps) continue;
+      if (at < 0 || !interval(cell)) continue;
       const key = `${cell.variant}\n${cell.method}\n${cell.client}`;
       if (!lines.has(key)) lines.set(key, panel.points.map(() => null));
       lines.get(key)[at] = cell;
     }
     // Intervals of very few runs can be huge: what is more than a quarter above the runs is cut off.
-    const fastest = Math.max(...group.cells.flatMap((cell) => cell.repeats.map((r) => r.goodput_bps))) || 1;
-    const ends = group.cells.map((cell) => cell.goodput_bps ? cell.goodput_bps.mean + cell.goodput_bps.half : 0);
-    const highest = Math.min(Math.max(fastest, ...ends), fastest * 1.25);
-    const [factor, unit] = unitFor(highest, "b/s");
+    const largest = Math.max(...group.cells.flatMap((cell) => cell.repeats.map(value))) || 1;
+    const ends = group.cells.map((cell) => interval(cell) ? interval(cell).mean + interval(cell).half : 0);
+    const highest = Math.min(Math.max(largest, ...ends), largest * 1.25);
+    const [factor, unit] = base ? unitFor(highest, base) : [1, ""];
+    // The same scale for all panels.
+    const shown = group.cells.flatMap((cell) => cell.repeats.filter((r) => r.counts).map((r) => value(r) * factor));
+    const { least, scale, axis: scaled } = scaleFor(shown, highest * factor * 1.05);
     const rows = [...lines.values()];
     const first = (row) => row.find((cell) => cell !== null);
     const methods = [...new Set(group.cells.map((cell) => cell.method))];
@@ -436,14 +464,14 @@
       if (!cell) return;
       // Lines stand a little apart, so that intervals do not cover one another.
       const x = at(panel.positions[p], "x") + (i - (rows.length - 1) / 2) * 5 * px;
-      const { mean, half } = cell.goodput_bps;
+      const { mean, half } = interval(cell);
       if (half !== null) {
-        const y0 = at((mean - half) * factor, "y"), y1 = at((mean + half) * factor, "y");
+        const y0 = at(Math.max(least, (mean - half) * factor), "y"), y1 = at((mean + half) * factor, "y");
         line(ctx, 2 * px, styles[i].stroke, x, y0, x, y1);
         for (const y of [y0, y1]) line(ctx, 2 * px, styles[i].stroke, x - 4 * px, y, x + 4 * px, y);
       }
       for (const r of cell.repeats) {
-        if (r.counts) dot(ctx, x, at(r.goodput_bps * factor, "y"), 2.5 * px, styles[i].stroke, r.cut);
+        if (r.counts) dot(ctx, x, at(value(r) * factor, "y"), 2.5 * px, styles[i].stroke, r.cut);
       }
     }));
 
@@ -456,7 +484,7 @@
       cursor: { show: false },
       scales: {
         x: { time: false, range: [low - margin, high + margin] },
-        y: { range: [0, highest * factor * 1.05] },
+        y: scale,
       },
       axes: [
         axis(panel.key, {
@@ -472,11 +500,13 @@
             });
           },
         }),
-        numberAxis(`goodput, ${unit}`),
+        { ...numberAxis(label(unit)), ...scaled },
       ],
       series: [{}, ...styles.map((style) => ({ ...style, points: { show: false }, spanGaps: true }))],
       hooks: { draw: [onPlot(body)] },
-    }, [panel.positions, ...rows.map((row) => row.map((cell) => cell && cell.goodput_bps.mean * factor))], box);
+    }, [panel.positions, ...rows.map((row) => row.map((cell) => cell && interval(cell).mean * factor))], box);
+    box.dataset.measure = panel.measure;
+    box.dataset.scale = scale.distr ? "logarithmic" : "linear";
   };
 
   // ---- controls and drawing ----------------------------------------------------------------------
@@ -518,6 +548,10 @@
       into.style.minHeight = "";
     }
     root.dataset.charts = drawn;
+    // For the tests: by how much the page is wider than the window, and how many tables outside details are wider than
+    // the page.
+    root.dataset.wide = Math.max(0, root.scrollWidth - root.clientWidth);
+    root.dataset.scrolled = [...document.querySelectorAll(".scroll")].filter((box) => !box.closest("details") && box.scrollWidth > box.clientWidth).length;
   };
 
   for (const form of document.querySelectorAll("[data-controls]")) {

@@ -86,7 +86,13 @@ fn over_sweep(group: &ScenarioRuns) -> Vec<Finding> {
                 .push((cell, gain));
         }
     }
-    by_variant.into_values().map(|cells| over_sweep_finding(group, &cells)).collect()
+    let mut all: Vec<_> = by_variant.into_values().collect();
+    // The first finding is the page's headline.
+    let largest = |cells: &[(&Cell, &Gain)]| {
+        cells.iter().map(|(_, gain)| gain.factor).fold(f64::NEG_INFINITY, f64::max)
+    };
+    all.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
+    all.into_iter().map(|cells| over_sweep_finding(group, &cells)).collect()
 }
 
 /// The gain at the sweep's first and last point: "1.0 times direct at rtt 10ms (ranges overlap),

@@ -12,7 +12,8 @@ use crate::{
     format,
     headline::{self, Headline},
     scenario_runs::{Cell, ScenarioRuns},
-    sweep_chart, traces,
+    sweep_chart::{self, Measure},
+    traces,
 };
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
@@ -152,7 +153,12 @@ fn charts(index: usize, group: &ScenarioRuns, panels: &[sweep_chart::SweepChart]
     let chart = |kind: &str| html! { div.chart data-chart=(kind) data-group=(index) {} };
     html! {
         @if !panels.is_empty() {
-            h2 { "Goodput over the sweep" }
+            h2 {
+                @match Measure::of(group) {
+                    Measure::Goodput => "Goodput over the sweep",
+                    Measure::Seconds => "Completion times over the sweep",
+                }
+            }
             p.note { "Lines join the means; bars are their 95 % confidence intervals (Student’s t), \
                       dots the single runs." }
             (chart("sweep"))

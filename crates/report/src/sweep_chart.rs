@@ -1,15 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The charts of a sweep on the page: goodput against one swept key.
+//! The charts of a sweep on the page: goodput against one swept key, or the time where transfers of several sizes are
+//! compared: each size has a goodput of its own, since a short transfer ends before it has reached its rate.
 
 use crate::{
-    scenario_runs::ScenarioRuns,
+    run::Run,
+    scenario_runs::{Cell, ScenarioRuns},
     swept_value::{following_keys, positions},
 };
 use serde::Serialize;
 
-/// One chart: goodput against one key, all others being fixed.
+/// What a sweep's charts show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Measure {
+    Goodput,
+    Seconds,
+}
+
+impl Measure {
+    /// The measure for a group's runs.
+    pub fn of(group: &ScenarioRuns) -> Self {
+        if group.cells.iter().any(Cell::is_endless) {
+            return Self::Goodput;
+        }
+        let size = |run: &Run| -> Option<u64> {
+            run.summary.flows.iter().map(|flow| flow.bytes_expected).sum()
+        };
+        let mut sizes: Vec<_> = group.runs.iter().filter_map(size).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        if sizes.len() > 1 { Self::Seconds } else { Self::Goodput }
+    }
+}
+
+/// One chart: goodput or time against one key, all others being fixed.
 #[derive(Debug, Serialize)]
 pub struct SweepChart {
+    /// What is shown.
+    pub measure: Measure,
     /// The swept key.
     pub key: String,
     /// The values of the other keys: "loss 0.1%"; empty without others.
@@ -28,6 +56,7 @@ pub struct SweepChart {
 /// each combination of the others that do not follow from it. Empty without a sweep.
 pub fn panels(group: &ScenarioRuns) -> Vec<SweepChart> {
     let Some(key) = swept_key(group) else { return Vec::new() };
+    let measure = Measure::of(group);
     let points: Vec<&[(String, String)]> = group.points.iter().map(Vec::as_slice).collect();
     let following = following_keys(&key, &points);
     let mut panels: Vec<SweepChart> = Vec::new();
@@ -36,7 +65,7 @@ pub fn panels(group: &ScenarioRuns) -> Vec<SweepChart> {
         let fixed = others.map(|(k, v)| format!("{k} {v}")).collect::<Vec<_>>().join(", ");
         let Some((_, value)) = point.iter().find(|(k, _)| *k == key) else { continue };
         let at = panels.iter().position(|panel| panel.fixed == fixed).unwrap_or_else(|| {
-            panels.push(SweepChart::empty(&key, fixed));
+            panels.push(SweepChart::empty(measure, &key, fixed));
             panels.len() - 1
         });
         panels[at].labels.push(value.clone());
@@ -57,8 +86,9 @@ fn swept_key(group: &ScenarioRuns) -> Option<String> {
 }
 
 impl SweepChart {
-    fn empty(key: &str, fixed: String) -> Self {
+    fn empty(measure: Measure, key: &str, fixed: String) -> Self {
         Self {
+            measure,
             key: key.to_owned(),
             fixed,
             labels: Vec::new(),
@@ -79,7 +109,7 @@ mod tests {
     use super::*;
 
     fn placed(labels: &[&str]) -> SweepChart {
-        let mut panel = SweepChart::empty("key", String::new());
+        let mut panel = SweepChart::empty(Measure::Goodput, "key", String::new());
         panel.labels = labels.iter().map(ToString::to_string).collect();
         panel.place();
         panel

@@ -16,9 +16,9 @@ use record::{
 /// The size of a dot strip, in CSS pixels.
 const STRIP: (f64, f64) = (150.0, 18.0);
 
-/// A row for each point, variant, method and client, with every run as a dot; every run in full below it.
+/// A row for each point, variant, method and client, with every run as a dot; every run in full below it. On narrow
+/// pages, rows become blocks, in which each value has its column's name (`data-label`).
 pub fn table(group: &ScenarioRuns) -> Markup {
-    let sweep = group.points.len() > 1;
     let columns = Column::of(group);
     let transfers = || group.cells.iter().flat_map(|cell| &cell.repeats).map(|r| &r.transfer);
     let capacities = transfers().filter_map(|transfer| Some(transfer.capacity?.bps));
@@ -28,28 +28,26 @@ pub fn table(group: &ScenarioRuns) -> Markup {
         div.scroll {
             table.results {
                 thead { tr {
-                    @if sweep { th scope="col" { "Point" } }
-                    th scope="col" { "Variant" }
+                    th scope="col" { "Variant" small { "congestion control in force, hop by hop" } }
                     @if columns.contains(&Column::Method) { th scope="col" { "Method" } }
                     @if columns.contains(&Column::Client) { th scope="col" { "Client" } }
-                    th.number scope="col" { "Goodput" small { "median" } }
+                    th.number scope="col" { "Goodput" small { "median, slowest – fastest" } }
                     th scope="col" { "Every run" small { "0 to " (format::rate(fastest)) } }
-                    @if columns.contains(&Column::Range) { th.number scope="col" { "Slowest – fastest" } }
                     th.number scope="col" { "Runs" }
                     @if columns.contains(&Column::Time) { th.number scope="col" { "Time" small { "median" } } }
                     th.number scope="col" { "Share" small { "of the paths’ rate" } }
                     @if columns.contains(&Column::Gain) { th.number scope="col" { "Gain" small { "over baseline" } } }
                     @if columns.contains(&Column::Content) { th scope="col" { "Content" small { "SHA-256" } } }
                     @if columns.contains(&Column::Limit) { th scope="col" { "Limited by" small { "mean share of the time" } } }
-                    th scope="col" { "Congestion control" small { "in force, hop by hop" } }
                 } }
-                tbody {
-                    @for (index, cell) in group.cells.iter().enumerate() {
-                        @let new_point = index > 0 && group.cells[index - 1].point != cell.point;
-                        tr.new-point[new_point] {
-                            @if sweep { td.point { (point_label(group, cell)) } }
-                            (row(group, cell, &columns, fastest))
+                @for cells in group.cells.chunk_by(|a, b| a.point == b.point) {
+                    tbody {
+                        @if group.points.len() > 1 {
+                            tr.point {
+                                th colspan=(MOST_COLUMNS) scope="rowgroup" { (point_label(group, &cells[0])) }
+                            }
                         }
+                        @for cell in cells { tr { (row(group, cell, &columns, fastest)) } }
                     }
                 }
             }
@@ -61,12 +59,14 @@ pub fn table(group: &ScenarioRuns) -> Markup {
     }
 }
 
+/// The number of columns if none is left out.
+const MOST_COLUMNS: usize = 11;
+
 /// A column that is left out where no row has anything to say in it.
 #[derive(Clone, Copy, PartialEq)]
 enum Column {
     Method,
     Client,
-    Range,
     Time,
     Gain,
     Content,
@@ -78,7 +78,6 @@ impl Column {
         match self {
             Self::Method => group.several_methods(),
             Self::Client => cell.client != NO_CLIENT,
-            Self::Range => cell.included_runs() > 1,
             Self::Time => !cell.is_endless(),
             Self::Gain => cell.gain.is_some(),
             Self::Content => cell.repeats.iter().any(|r| r.transfer.sha256_ok.is_some()),
@@ -87,15 +86,7 @@ impl Column {
     }
 
     fn of(group: &ScenarioRuns) -> Vec<Self> {
-        let all = [
-            Self::Method,
-            Self::Client,
-            Self::Range,
-            Self::Time,
-            Self::Gain,
-            Self::Content,
-            Self::Limit,
-        ];
+        let all = [Self::Method, Self::Client, Self::Time, Self::Gain, Self::Content, Self::Limit];
         let needed =
             |column: &Self| group.cells.iter().any(|cell| column.says_something(group, cell));
         all.into_iter().filter(needed).collect()
@@ -107,23 +98,27 @@ fn row(group: &ScenarioRuns, cell: &Cell, columns: &[Column], fastest: f64) -> M
     let share = median.zip(cell.capacity()).map(|(bps, capacity)| bps / capacity.bps);
     let text = |value: Option<String>| value.unwrap_or_else(|| "–".into());
     html! {
-        th scope="row" { (variant_label(group, cell)) }
-        @if columns.contains(&Column::Method) { td { (cell.method) } }
-        @if columns.contains(&Column::Client) { td { (cell.client) } }
-        td.number.main { (text(median.map(format::rate))) }
-        td { (strip(group, cell, fastest)) }
-        @if columns.contains(&Column::Range) { td.number { (text(cell.range_bps().map(range))) } }
-        td.number {
+        th scope="row" {
+            (variant_label(group, cell))
+            small { code { (congestion_controls(group, cell)) } }
+        }
+        @if columns.contains(&Column::Method) { td data-label="Method" { (cell.method) } }
+        @if columns.contains(&Column::Client) { td data-label="Client" { (cell.client) } }
+        td.number data-label="Goodput" {
+            span.main { (text(median.map(format::rate))) }
+            @if let Some(bps) = cell.range_bps().filter(|_| cell.included_runs() > 1) { small { (range(bps)) } }
+        }
+        td data-label="Every run" { (strip(group, cell, fastest)) }
+        td.number data-label="Runs" {
             (cell.included_runs())
             @let left_out = cell.repeats.len() - cell.included_runs();
-            @if left_out > 0 { " " span.bad { "(" (left_out) " left out)" } }
+            @if left_out > 0 { small.bad { (left_out) " left out" } }
         }
-        @if columns.contains(&Column::Time) { td.number { (median_seconds(cell)) } }
-        td.number { (text(share.map(format::percent))) }
-        @if columns.contains(&Column::Gain) { td.number { (gain(group, cell)) } }
-        @if columns.contains(&Column::Content) { td { (content(cell)) } }
-        @if columns.contains(&Column::Limit) { td { (limit(cell)) } }
-        td { code { (congestion_controls(group, cell)) } }
+        @if columns.contains(&Column::Time) { td.number data-label="Time" { (median_seconds(cell)) } }
+        td.number data-label="Share" { (text(share.map(format::percent))) }
+        @if columns.contains(&Column::Gain) { td.number data-label="Gain" { (gain(group, cell)) } }
+        @if columns.contains(&Column::Content) { td data-label="Content" { (content(cell)) } }
+        @if columns.contains(&Column::Limit) { td data-label="Limited by" { (limit(cell)) } }
     }
 }
 
@@ -293,7 +288,7 @@ pub fn comparison(group: &ScenarioRuns) -> Markup {
     html! {
         @if cells.iter().any(|cell| predicted(group, cell).is_some() || reported(group, cell).is_some()) {
             h2 { "Gain over the baseline: measured, predicted, reported" }
-            div.scroll { table.comparison {
+            div.scroll { table.results.comparison {
                 thead { tr {
                     th scope="col" { "Point" }
                     th scope="col" { "Variant" }
@@ -306,14 +301,14 @@ pub fn comparison(group: &ScenarioRuns) -> Markup {
                 } }
                 tbody { @for cell in cells {
                     tr {
-                        td { (point_label(group, cell)) }
+                        td data-label="Point" { (point_label(group, cell)) }
                         th scope="row" { (variant_label(group, cell)) }
-                        td { (cell.method) }
-                        td { (cell.client) }
-                        td.number.main { (factor(cell.gain.as_ref().map(|gain| gain.factor))) }
-                        td.number { (factor(predicted(group, cell))) }
-                        td.number { (factor(reported(group, cell).map(|(gain, _)| gain))) }
-                        td.note { (reported(group, cell).map(|(_, note)| note).unwrap_or_default()) }
+                        td data-label="Method" { (cell.method) }
+                        td data-label="Client" { (cell.client) }
+                        td.number.main data-label="Measured" { (factor(cell.gain.as_ref().map(|gain| gain.factor))) }
+                        td.number data-label="Predicted" { (factor(predicted(group, cell))) }
+                        td.number data-label="Reported" { (factor(reported(group, cell).map(|(gain, _)| gain))) }
+                        td.note data-label="Note" { (reported(group, cell).map(|(_, note)| note).unwrap_or_default()) }
                     }
                 } }
             } }

@@ -41,20 +41,20 @@ pub fn table(group: &ScenarioRuns) -> Markup {
                 th.number scope="col" { "Completion time" small { "99 %" } }
             } }
             tbody { @for row in &rows { tr {
-                @if sweep { td.point { (point(row.first)) } }
-                @if variants { td { (row.first.variant_label()) } }
-                @if methods { td { (row.first.manifest.method) } }
+                @if sweep { td data-label="Point" { (point(row.first)) } }
+                @if variants { td data-label="Variant" { (row.first.variant_label()) } }
+                @if methods { td data-label="Method" { (row.first.manifest.method) } }
                 th scope="row" { (row.source) }
-                td.number {
+                td.number data-label="Runs" {
                     (row.repeats.len())
                     @if row.left_out > 0 { " " span.bad { "(" (row.left_out) " left out)" } }
                 }
-                td.number { (row.value(|of| Some(of.files_offered? as f64), format::digits)) }
-                td.number { (row.value(|of| Some(of.files_completed? as f64), format::digits)) }
-                td.number { (row.value(|of| Some(of.bytes as f64), format::size)) }
-                td.number { (row.value(|of| Some(of.goodput_bps), format::rate)) }
-                td.number { (row.value(|of| of.completion_p50_s, format::duration)) }
-                td.number { (row.value(|of| of.completion_p99_s, format::duration)) }
+                td.number data-label="Files" { (row.value(|of| Some(of.files_offered? as f64), format::digits)) }
+                td.number data-label="Complete" { (row.value(|of| Some(of.files_completed? as f64), format::digits)) }
+                td.number data-label="Moved" { (row.value(|of| Some(of.bytes as f64), format::size)) }
+                td.number data-label="Goodput" { (row.value(|of| Some(of.goodput_bps), format::rate)) }
+                td.number data-label="Completion time, median" { (row.value(|of| of.completion_p50_s, format::duration)) }
+                td.number data-label="Completion time, 99 %" { (row.value(|of| of.completion_p99_s, format::duration)) }
             } } }
         } }
     }

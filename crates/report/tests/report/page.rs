@@ -13,25 +13,48 @@ const EVIL: &str = "Evil </script></style><img src=x onerror=\"document.title='o
 fn open(page: &Path) -> (String, usize) {
     let profile = tempfile::tempdir().unwrap();
     let net_log = profile.path().join("net-log.json");
+    let dom = dump(page, profile.path(), &[&format!("--log-net-log={}", net_log.display())]);
+    // What Chromium asks for by itself has no page as its initiator.
+    let log = fs::read_to_string(net_log).expect("Chromium writes its log of requests");
+    let all = log.matches("\"initiator\":").count();
+    let own = log.matches("\"initiator\":\"not an origin\"").count();
+    (dom, all - own)
+}
+
+/// A page's document after the scripts ran in headless Chromium.
+fn dump(page: &Path, profile: &Path, more: &[&str]) -> String {
     let output = Command::new("timeout")
         .args(["--kill-after=5", "90", "chromium", "--headless", "--no-sandbox", "--disable-gpu"])
         .args(["--disable-quic", "--no-first-run", "--disable-background-networking"])
         .args(["--disable-component-update", "--disable-sync", "--window-size=1280,3000"])
         // Chromium asks its maker for updates all the same: keep that on this machine.
         .arg("--host-resolver-rules=MAP * ~NOTFOUND")
-        .arg(format!("--user-data-dir={}", profile.path().display()))
-        .arg(format!("--log-net-log={}", net_log.display()))
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .args(more)
         .arg("--dump-dom")
         .arg(format!("file://{}", page.display()))
         .output()
         .expect("`timeout` (Debian: coreutils) runs");
     assert_ne!(output.status.code(), Some(127), "chromium is missing: apt install chromium");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // What Chromium asks for by itself has no page as its initiator.
-    let log = fs::read_to_string(net_log).expect("Chromium writes its log of requests");
-    let all = log.matches("\"initiator\":").count();
-    let own = log.matches("\"initiator\":\"not an origin\"").count();
-    (String::from_utf8(output.stdout).unwrap(), all - own)
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Attributes of a page's root element in a window of this width, which may be less than Chromium has for windows.
+fn attributes_at(page: &Path, width: u32, names: &[&str]) -> Vec<Option<String>> {
+    let folder = tempfile::tempdir().unwrap();
+    let around = folder.path().join("around.html");
+    let html = format!(
+        "<html><body><iframe id=it src=\"file://{}\" style=\"border:0;width:{width}px;height:2000px\"></iframe>\
+         <script>it.onload = () => Object.assign(document.documentElement.dataset, \
+         it.contentDocument.documentElement.dataset)</script></body></html>",
+        page.display()
+    );
+    fs::write(&around, html).unwrap();
+    // So that the outer page may read the inner one.
+    let flags = ["--disable-web-security", "--allow-file-access-from-files"];
+    let dom = dump(&around, &folder.path().join("profile"), &flags);
+    names.iter().map(|name| root_attribute(&dom, name)).collect()
 }
 
 /// The value of an attribute of the document's root element.
@@ -75,6 +98,45 @@ fn a_demo_and_a_sweep_are_drawn() {
         assert!(dom.contains(text), "{text}");
     }
     assert_eq!(requests, 0, "the page asked the network for something");
+}
+
+#[test]
+fn sizes_are_compared_by_time_on_a_logarithmic_axis() {
+    let dir = tempfile::tempdir().unwrap();
+    synthetic::sizes(dir.path());
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-sizes.html");
+    longhaul_report::write(dir.path(), &page).unwrap();
+    let (dom, _) = open(&page);
+    assert_eq!(root_attribute(&dom, "data-errors"), None, "{}", errors(&dom));
+    let drawn = dom.split("data-measure=\"").nth(1).expect("a chart of the sweep");
+    assert!(drawn.starts_with("seconds\" data-scale=\"logarithmic\""), "{}", &drawn[..60]);
+    assert!(dom.contains("Completion times over the sweep"));
+    assert!(
+        dom.contains("data-chart=\"times\" data-group=\"0\" style=\"\" data-scale=\"logarithmic")
+    );
+    // The largest gain first, and the smallest last.
+    let findings: Vec<&str> = dom.split("class=\"finding").skip(1).collect();
+    let names = ["the same, a site", "two depots, BBR", "aria2 over 16"];
+    assert_eq!(findings.len(), names.len());
+    for (finding, name) in findings.iter().zip(names) {
+        assert!(finding.split("</p>").next().unwrap().contains(name), "{name}: {findings:?}");
+    }
+}
+
+#[test]
+fn tables_fit_narrow_and_ordinary_windows() {
+    let dir = tempfile::tempdir().unwrap();
+    synthetic::demo(&dir.path().join("demo"), "A demo");
+    synthetic::sizes(&dir.path().join("sizes"));
+    synthetic::sweep(&dir.path().join("sweep"));
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-widths.html");
+    longhaul_report::write(dir.path(), &page).unwrap();
+    for width in [1280, 1000, 700, 400] {
+        let names = ["data-errors", "data-wide", "data-scrolled"];
+        let found = attributes_at(&page, width, &names);
+        let nothing = Some("0".to_owned());
+        assert_eq!(found, [None, nothing.clone(), nothing], "{width} pixels");
+    }
 }
 
 #[test]

@@ -107,6 +107,40 @@ pub fn sweep(dir: &Path) {
     }
 }
 
+/// Three sizes over the same paths: what a transfer gains, and takes, depends on its size.
+pub fn sizes(dir: &Path) {
+    let variants: [(&str, &str, f64, f64, &'static [&'static str]); 4] = [
+        ("direct", "direct", 40e6, 1.0, &["cubic"]),
+        ("aria2", "direct, CUBIC, aria2 over 16 connections", 60e6, 0.9, &["cubic"]),
+        ("cold", "two depots, BBR between them", 500e6, 0.4, &["cubic", "bbr", "cubic"]),
+        ("site", "the same, a site: no redirect", 800e6, 0.1, &["cubic", "bbr", "cubic"]),
+    ];
+    for repeat in 1..=3 {
+        for megabytes in [1, 10, 100] {
+            for (variant, label, rate_bps, ramp_s, hops) in variants {
+                write(
+                    dir,
+                    &Shape {
+                        title: "Three sizes",
+                        variant,
+                        label,
+                        client: "curl",
+                        point: vec![("vars.size".into(), format!("{megabytes}MB"))],
+                        repeat,
+                        bytes: megabytes << 20,
+                        rate_bps: rate_bps * (1.0 - 0.05 * f64::from(repeat)),
+                        ramp_s,
+                        hops,
+                        limit_s: 16.0,
+                        predicted_bps: None,
+                        reported_gain: None,
+                    },
+                );
+            }
+        }
+    }
+}
+
 /// Writes one run's record below `dir`.
 pub fn write(dir: &Path, shape: &Shape) {
     record(shape).write(&dir.join(id(shape))).unwrap();
