@@ -14,6 +14,7 @@ use reqwest::Url;
 use serde::Deserialize;
 use session::{DepotAddress, Form, OriginUrl, Redirect, Scheme};
 use std::path::Path;
+use units::suggest;
 
 /// Depots for all URLs, or by the URL's host.
 #[derive(Debug, Clone, Default)]
@@ -78,7 +79,8 @@ impl Routes {
         let document: Document = toml::from_str(text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start.min(text.len()));
             let line = text[..start].matches('\n').count() + 1;
-            Error::Usage(format!("{}:{line}: {}", file.display(), error.message()))
+            let hint = suggest::of_message(error.message());
+            Error::Usage(format!("{}:{line}: {}{hint}", file.display(), error.message()))
         })?;
         for (at, route) in document.route.iter().enumerate() {
             let refused =

@@ -8,6 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
+use units::suggest;
 
 /// Size limit of a file in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -89,12 +90,15 @@ pub(crate) fn read<D: DeserializeOwned, C>(
         return Err(fails(&"it is not a regular file of at most 1 MB"));
     }
     let text = fs::read_to_string(file).map_err(|error| fails(&error))?;
-    let document = toml::from_str(&text).map_err(|error| match error.span() {
-        Some(span) => {
-            let line = text[..span.start].matches('\n').count() + 1;
-            ConfigError(format!("{}:{line}: {}", file.display(), error.message()))
+    let document = toml::from_str(&text).map_err(|error| {
+        let why = format!("{}{}", error.message(), suggest::of_message(error.message()));
+        match error.span() {
+            Some(span) => {
+                let line = text[..span.start].matches('\n').count() + 1;
+                ConfigError(format!("{}:{line}: {why}", file.display()))
+            }
+            None => fails(&why),
         }
-        None => fails(&error.message()),
     })?;
     make(document).map_err(|why| fails(&why))
 }

@@ -6,7 +6,7 @@ use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 use session::{DepotAddress, OriginUrl, Route, Scheme};
 use std::{collections::HashSet, fmt, iter, path::PathBuf, str::FromStr};
-use units::Duration;
+use units::{Duration, suggest};
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -88,7 +88,7 @@ pub struct FailoverRoute {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// Not TOML, an unknown key, or a value that does not parse; the text points at the line.
-    #[error("{file}: {error}")]
+    #[error("{file}: {}{}", error.to_string().trim_end(), suggest::of_message(error.message()))]
     Toml {
         /// The file's name.
         file: String,

@@ -4,10 +4,9 @@
 use crate::{
     diagnostics::{Location, Problems},
     document::{Data, Table, Value},
-    suggest::hint,
 };
 use std::str::FromStr;
-use units::{Bytes, Duration, ParseError, Probability, Rate};
+use units::{Bytes, Duration, ParseError, Probability, Rate, suggest::hint};
 
 /// The keys of one table.
 ///

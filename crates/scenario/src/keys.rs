@@ -2,10 +2,8 @@
 //! Keys of variants, sweeps and `--set`: `vars.rtt`, `node.client.cc`, `link.a-b.forward.rate`,
 //! `flow.transfer.via`, `tcp.profile`, `pacing.max_rate`, `timeout`.
 
-use crate::{
-    document::{Data, Table, Value},
-    suggest::hint,
-};
+use crate::document::{Data, Table, Value};
+use units::suggest::hint;
 
 /// Top-level keys that a variant or a sweep may set.
 pub(crate) const RUN_KEYS: [&str; 5] = ["duration", "family", "sample", "seed", "timeout"];

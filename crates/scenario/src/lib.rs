@@ -35,7 +35,6 @@ mod routes;
 mod run;
 mod scenario;
 mod seeds;
-mod suggest;
 mod sweep;
 mod vars;
 

@@ -10,9 +10,9 @@ use crate::{
     network,
     resolve::unique,
     run::{Reference, Setting, Variant},
-    suggest::hint,
     sweep::{self, AxisSpec, Sweep},
 };
+use units::suggest::hint;
 
 /// The scenario without its network.
 #[derive(Debug)]

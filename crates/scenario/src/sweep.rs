@@ -6,9 +6,9 @@ use crate::{
     document::{Data, Table, Value},
     keys::{self, Assignment},
     outline::belongs_to_a_run,
-    suggest::hint,
 };
 use std::collections::BTreeSet;
+use units::suggest::hint;
 
 /// The key of `[sweep]` that holds lists of keys instead of values. No key that can be swept has this name.
 const ZIP: &str = "zip";

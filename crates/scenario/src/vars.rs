@@ -7,9 +7,9 @@
 use crate::{
     diagnostics::{Location, Problems},
     document::{Data, Table, Value},
-    suggest::hint,
 };
 use std::collections::BTreeMap;
+use units::suggest::hint;
 
 /// A text with nothing left to fill in.
 #[derive(Debug, Clone, Default)]

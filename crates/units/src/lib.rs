@@ -10,6 +10,8 @@
 //!
 //! Also here: [`FailureClass`], the classes of failure that every crate's errors tell apart.
 //!
+//! And [`suggest`], which finds the word that was meant.
+//!
 //! Arithmetic that can overflow is checked (`checked_*`) or saturates where the type says so.
 
 mod bytes;
@@ -18,6 +20,7 @@ mod failure;
 mod parse;
 mod probability;
 mod rate;
+pub mod suggest;
 
 pub use bytes::Bytes;
 pub use duration::{Duration, Timestamp};

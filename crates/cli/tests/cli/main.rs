@@ -33,6 +33,7 @@ mod intercept;
 mod interop;
 mod lab;
 mod lacking;
+mod misspelled;
 mod monitor;
 mod operator;
 mod origin;

@@ -6,12 +6,13 @@ use ipnet::IpNet;
 use session::{Authority, DepotAddress, DepotIdError};
 use std::net::{IpAddr, SocketAddr};
 use toml::de::DeTable;
+use units::suggest;
 
 /// What is wrong with a configuration. The fault is with who wrote it.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// Not TOML, an unknown key, or a value that does not parse; the text points at the line.
-    #[error("{file}: {error}")]
+    #[error("{file}: {}{}", error.to_string().trim_end(), suggest::of_message(error.message()))]
     Toml {
         /// The file's name.
         file: String,

@@ -4,7 +4,7 @@
 use relay::tcp::info::Spacing;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
-use units::{ParseError, Rate};
+use units::{ParseError, Rate, suggest::nearest};
 
 /// How packets to a hop's peers are spaced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ impl FromStr for Pacing {
             return text.parse().map(Self::Rate).map_err(|error: ParseError| error.to_string());
         }
         let words = WORDS.map(|(word, _)| word);
-        let near = words.into_iter().find(|word| strsim::osa_distance(word, text) <= 2);
+        let near = nearest(text, words);
         let near = near.map_or(String::new(), |word| format!("; did you mean \"{word}\"?"));
         let [none, gap, edt, tcp] = words;
         Err(format!(

@@ -5,9 +5,9 @@ use crate::{
     diagnostics::{Location, Problems},
     fields::{Located, Pattern},
     network::{HasLocation, NetworkSpec},
-    suggest::hint,
 };
 use std::collections::BTreeSet;
+use units::suggest::hint;
 
 pub(super) fn check(spec: &NetworkSpec, file: &Location, problems: &Problems) {
     if spec.nodes.is_empty() {
