@@ -179,9 +179,10 @@ impl NamedAlgorithms {
                 return parameters(algorithm, set);
             }
             let default = &algorithm.sets[0];
-            eprintln!(
+            errln!(
                 "{} has no parameter set of this name: using its default, {}",
-                algorithm.name, default.name
+                algorithm.name,
+                default.name
             );
             Ok(default.params.clone())
         };
@@ -210,7 +211,7 @@ fn load(
         let loaded = cc::load(params, &options)?;
         let name = loaded.name().to_owned();
         loaded.pin()?;
-        println!("{name}");
+        outln!("{name}");
     }
     Ok(())
 }
@@ -242,12 +243,13 @@ fn unload(names: &[String]) -> Result<(), Failure> {
         };
         let name = algorithm.kernel_name();
         for reset in unloaded.defaults {
-            eprintln!(
+            errln!(
                 "{name} was the default of network namespace {}, which is {} now",
-                reset.namespace, reset.to
+                reset.namespace,
+                reset.to
             );
         }
-        println!("{name}");
+        outln!("{name}");
     }
     Ok(())
 }

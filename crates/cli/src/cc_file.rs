@@ -10,7 +10,7 @@ use std::path::Path;
 pub fn load(path: &Path) -> Result<&'static Algorithm, Failure> {
     let loaded = file::load(path)?;
     if !loaded.warnings.is_empty() {
-        eprintln!("{}", loaded.warnings);
+        errln!("{}", loaded.warnings);
     }
     Ok(loaded.algorithm)
 }

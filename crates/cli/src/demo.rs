@@ -80,7 +80,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
         print_json(&results);
     } else {
         results_table::print_flows(&results.medians);
-        println!("\nwhy: open {}", results.report.display());
+        outln!("\nwhy: open {}", results.report.display());
     }
     let included = results.medians.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
     runs::check(&results.runs, included)

@@ -136,7 +136,7 @@ fn is_standard_output(file: &Path) -> bool {
 }
 
 fn print_written(export: &Export<'_>, file: &Path) {
-    eprintln!("{} rows of {} runs in {}", export.rows(), export.runs(), file.display());
+    errln!("{} rows of {} runs in {}", export.rows(), export.runs(), file.display());
 }
 
 /// Writes a whole file or none. With `force` it replaces an existing one.

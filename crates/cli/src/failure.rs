@@ -49,7 +49,7 @@ impl Failure {
 
     /// Prints the message to standard error.
     pub fn print(&self) {
-        eprintln!("longhaul: {self}");
+        errln!("longhaul: {self}");
     }
 }
 

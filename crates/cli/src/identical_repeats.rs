@@ -13,7 +13,7 @@ pub fn warn_of_identical(records: &[RunResults]) {
     let mut warnings: Vec<_> = identical.map(|(key, repeats)| (key_text(&key), repeats)).collect();
     warnings.sort();
     for (what, repeats) in warnings {
-        eprintln!(
+        errln!(
             "warning: the {repeats} repeats{what} give identical results and are one measurement: nothing in \
              the scenario depends on the seed. Let repeats differ: --set vary=true"
         );

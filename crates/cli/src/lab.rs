@@ -147,7 +147,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
                 None => ::lab::check_congestion_controls(&scenario.runs, &allow_cc)?,
             }
             for warning in ::lab::small_buffers(&scenario.runs) {
-                eprintln!("warning: {warning}");
+                errln!("warning: {warning}");
             }
             print_runs(&scenario, json);
             Ok(())
@@ -194,10 +194,7 @@ pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
         if ci {
             results_table::print_intervals(&results.intervals);
         }
-        eprintln!(
-            "records in {}. To make a page of them: longhaul report {0}",
-            results.out.display()
-        );
+        errln!("records in {}. To make a page of them: longhaul report {0}", results.out.display());
     }
     let of_flows = results.medians.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
     let of_traffic = results.traffic.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
@@ -235,13 +232,13 @@ fn print_runs(scenario: &Scenario, json: bool) {
 
 fn print_ignored(method: ::lab::Method, scenario: &Scenario) {
     for ignored in method.ignored(&scenario.runs) {
-        eprintln!("method {}: {ignored}", method.name());
+        errln!("method {}: {ignored}", method.name());
     }
 }
 
 fn print_variation(scenario: &Scenario) {
     if scenario.repeat > 1 && scenario.vary {
-        eprintln!(
+        errln!(
             "repeats after the first vary: starts by up to a round trip, links of hosts by up to 10 us. To \
              repeat without variation: --set vary=false"
         );

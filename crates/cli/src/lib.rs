@@ -5,7 +5,15 @@
 //! same definition of the arguments, without code for them in the binary.
 //!
 //! Results go to standard output, progress and logs to standard error. Exit codes: 0 done,
-//! 1 failed, 2 wrong usage, 3 this machine lacks something, 4 data did not verify.
+//! 1 failed, 2 wrong usage, 3 this machine lacks something, 4 data did not verify, 141 the reader of `-o -` has
+//! closed it.
+
+// They panic if a reader has closed the pipe.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+// First, for its macros.
+#[macro_use]
+mod print;
 
 mod agent;
 mod cc;
@@ -25,7 +33,6 @@ mod monitor;
 mod origin;
 mod pace;
 mod parcel;
-mod print;
 mod progress;
 mod put;
 mod recv;
@@ -43,8 +50,12 @@ mod wan;
 
 use ::depot::StderrLog;
 use clap::{CommandFactory, Parser, Subcommand};
+use print::StreamedOutput;
 use std::{io::IsTerminal, process::ExitCode};
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+
+/// The exit code that shells report for a program that SIGPIPE (13) ended.
+const SIGPIPE_EXIT_CODE: u8 = 128 + 13;
 
 /// Move bulk data over long fat networks as fast as the path allows, and show when and why that works.
 #[derive(Parser)]
@@ -157,8 +168,9 @@ pub fn run() -> ExitCode {
         Command::Ticket(command) => ticket::run(command),
         Command::Wan(command) => wan::run(command),
     };
-    match result {
+    match result.and_then(|()| print::finish()) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(_) if StreamedOutput::is_closed() => ExitCode::from(SIGPIPE_EXIT_CODE),
         Err(failure) => failure.report(),
     }
 }

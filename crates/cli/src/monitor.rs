@@ -97,11 +97,11 @@ pub fn run(args: &MonitorArgs) -> Result<(), Failure> {
     let interrupted =
         host::stop_flag().map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
     let mut monitor = Monitor::attach(&options)?;
-    eprintln!("watching {}: end it with Ctrl-C", args.device);
+    errln!("watching {}: end it with Ctrl-C", args.device);
     let ended = watch(&mut monitor, &options, args.duration, &interrupted)?;
     let snapshot = monitor.stop()?;
     if ended == EndReason::DeviceGone {
-        eprintln!("{} was removed", args.device);
+        errln!("{} was removed", args.device);
     }
     let observation =
         Observation { options: &options, monitor: &monitor, snapshot: &snapshot, ended };

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use session::DepotAddress;
 use std::{
     future::Future,
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     path::PathBuf,
     sync::Arc,
 };
@@ -108,10 +108,9 @@ impl ParcelArgs {
         again: &str,
     ) -> Result<(), Failure> {
         if self.json {
-            // A reader that has closed the pipe needs no output.
-            let _ = writeln!(io::stdout(), "{}", document(report));
+            outln!("{}", document(report));
         } else if report.result.is_ok() && !self.quiet && io::stderr().is_terminal() {
-            eprintln!("{}", summary(report));
+            errln!("{}", summary(report));
         }
         match (&report.result, signal) {
             (Ok(()), _) => Ok(()),
@@ -196,6 +195,6 @@ pub fn code_or_new(given: Option<Code>, tell: impl Fn(&Code) -> String) -> Resul
         |error| Failure::failed(format!("cannot read random bytes from the system: {error}")),
     )?;
     let code = Code::from_random(random);
-    eprintln!("On the other machine: {}", tell(&code));
+    errln!("On the other machine: {}", tell(&code));
     Ok(code)
 }

@@ -85,7 +85,7 @@ impl ProgressDisplay {
     }
 
     fn print(&self, text: &str) {
-        self.terminal.suspend(|| eprintln!("{text}"));
+        self.terminal.suspend(|| errln!("{text}"));
     }
 
     fn all_text(&self) -> String {

@@ -129,7 +129,7 @@ async fn receive(
                 ParcelReport::refused(client::Error::Connection(text))
             })?;
             if !args.parcel.quiet {
-                eprintln!("listening on {}", listener.local_addr());
+                errln!("listening on {}", listener.local_addr());
             }
             Origin::Listener(listener)
         }
@@ -139,7 +139,7 @@ async fn receive(
     let request = ReceiveRequest { origin, output, overwrite, max_size, options };
     let waiting = || {
         if !args.parcel.quiet {
-            eprintln!("waiting for the sender");
+            errln!("waiting for the sender");
         }
     };
     Ok(request.run(progress, waiting, stop.wait()).await)

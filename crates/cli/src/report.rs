@@ -23,8 +23,8 @@ pub struct ReportArgs {
 pub fn run(args: &ReportArgs) -> Result<(), Failure> {
     let out = args.out.clone().unwrap_or_else(|| args.dir.join("report.html"));
     let written = ::report::write(&args.dir, &out).map_err(Failure::failed)?;
-    println!("{}", out.display());
-    eprintln!(
+    outln!("{}", out.display());
+    errln!(
         "{}: {} records ({} invalid) of {} {}",
         args.dir.display(),
         written.runs,

@@ -127,12 +127,12 @@ fn supervise(args: &RunArgs, descriptor: RawFd) -> Result<ExitCode, Failure> {
     let mut json = file.map(File::create).transpose().map_err(named)?;
     supervisor.run(&launch, args.rules()?, |tally| {
         if args.stats {
-            eprint!("{}", table(tally));
+            crate::print::print_error(&table(tally));
         }
         if let Some(json) = &mut json
             && let Err(error) = write_report(json, tally)
         {
-            eprintln!("longhaul: {}", named(error));
+            errln!("longhaul: {}", named(error));
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -154,11 +154,7 @@ impl RunArgs {
             strict: self.strict,
             time: self.connect_timeout.into(),
             account: self.stats || self.stats_json.is_some(),
-            warn: if quiet {
-                |_| ()
-            } else {
-                |why| eprintln!("longhaul: connecting directly: {why}")
-            },
+            warn: if quiet { |_| () } else { |why| errln!("longhaul: connecting directly: {why}") },
         })
     }
 }

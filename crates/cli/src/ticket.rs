@@ -242,7 +242,7 @@ fn keygen(args: &KeygenArgs) -> Result<(), Failure> {
         let _ = std::fs::remove_file(&args.key);
     }
     written?;
-    eprintln!("private key: {}; ID of the public key: {}", args.key.display(), signer.kid());
+    errln!("private key: {}; ID of the public key: {}", args.key.display(), signer.kid());
     Ok(())
 }
 

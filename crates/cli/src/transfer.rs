@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Shared by `longhaul get` and `longhaul put`: options, progress and the final report.
 
-use crate::failure::Failure;
+use crate::{failure::Failure, print::StreamedOutput};
 use clap::Args;
 use client::{
     Error, Options, Progress, Report, Routes, Status, Stop, StopSignal, printable, run_until_signal,
@@ -108,10 +108,9 @@ impl TransferArgs {
     /// Prints how a transfer ended; an error as the failure of a command.
     pub fn report(&self, report: Report) -> Result<(), Failure> {
         if self.json {
-            // A reader that has closed the pipe needs no output.
-            let _ = writeln!(io::stdout(), "{}", document(&report));
+            outln!("{}", document(&report));
         } else if report.result.is_ok() && !self.quiet && io::stderr().is_terminal() {
-            eprintln!("{}", summary(&report));
+            errln!("{}", summary(&report));
         }
         // The signal is reported once for all files.
         if matches!(report.result, Err(Error::Stopped)) {
@@ -200,7 +199,7 @@ pub fn plain_stdout() -> Result<Box<dyn Write + Send>, Failure> {
     let own = io::stdout().as_fd().try_clone_to_owned();
     let own =
         own.map_err(|error| Failure::failed(format!("cannot use standard output: {error}")))?;
-    Ok(Box::new(fs::File::from(own)))
+    Ok(Box::new(StreamedOutput::new(fs::File::from(own))))
 }
 
 /// Shows progress on standard error, if that is a terminal and `quiet` is not set.
@@ -230,7 +229,7 @@ fn drawing(name: String, progress: Arc<Progress>) -> (mpsc::Sender<()>, JoinHand
         let (mut rate, mut before) = (0.0, progress.held());
         while end.recv_timeout(DRAWN) == Err(mpsc::RecvTimeoutError::Timeout) {
             if let Some(note) = progress.take_note() {
-                line.suspend(|| eprintln!("{name}: {note}"));
+                line.suspend(|| errln!("{name}: {note}"));
             }
             let held = progress.held();
             let now = held.saturating_sub(before) as f64 / DRAWN.as_secs_f64();

@@ -141,7 +141,7 @@ fn up(
         .find(wanted)
         .ok_or_else(|| crate::lab::unknown_variant(&scenario, variant.unwrap_or_default()))?;
     if scenario.runs.len() > 1 {
-        eprintln!("using the first of {} runs: {}", scenario.runs.len(), run.id);
+        errln!("using the first of {} runs: {}", scenario.runs.len(), run.id);
     }
     lab::check_emulated_network(run)?;
     // The background process inherits the handles that keep these loaded.
@@ -150,27 +150,31 @@ fn up(
     // SAFETY: no thread that was started before this is left.
     unsafe { background::up(name, run) }?;
     for node in &run.nodes {
-        println!("{}", node.name);
+        outln!("{}", node.name);
     }
     let named = NetworkArg { name: name.clone() };
-    eprintln!(
-        "the network is up. Try: longhaul wan exec{named} {} -- ip address",
-        run.nodes[0].name
-    );
+    errln!("the network is up. Try: longhaul wan exec{named} {} -- ip address", run.nodes[0].name);
     Ok(())
 }
 
 fn print_status(status: &background::Status) {
-    println!("{} ({}), up {:.0} s, process {}", status.title, status.name, status.up_s, status.pid);
+    outln!("{} ({}), up {:.0} s, process {}", status.title, status.name, status.up_s, status.pid);
     for node in &status.nodes {
-        println!("  {:<12} {:<12} {}", node.name, node.ipv4, node.ipv6);
+        outln!("  {:<12} {:<12} {}", node.name, node.ipv4, node.ipv6);
     }
-    println!(
+    outln!(
         "  {:<28} {:>12} {:>12} {:>8} {:>8} {:>8} {:>8} {:>12}",
-        "link", "offered", "delivered", "drops", "early", "marks", "losses", "waiting B"
+        "link",
+        "offered",
+        "delivered",
+        "drops",
+        "early",
+        "marks",
+        "losses",
+        "waiting B"
     );
     for link in &status.links {
-        println!(
+        outln!(
             "  {:<28} {:>12} {:>12} {:>8} {:>8} {:>8} {:>8} {:>12}",
             link.name,
             link.offered,
@@ -183,17 +187,20 @@ fn print_status(status: &background::Status) {
         );
     }
     let health = &status.emulator;
-    println!(
+    outln!(
         "  emulator: {} frames, late by {:.0} us (median), {:.0} us (99 %), {:.0} us (worst)",
-        health.deliveries, health.lateness_p50_us, health.lateness_p99_us, health.lateness_max_us
+        health.deliveries,
+        health.lateness_p50_us,
+        health.lateness_p99_us,
+        health.lateness_max_us
     );
     for fault in &status.faults {
-        println!("  INVALID: {fault}");
+        outln!("  INVALID: {fault}");
     }
 }
 
 fn check(json: bool) -> Result<(), Failure> {
-    let report = ::wan::check(|what| eprintln!("measuring: {what}"))?;
+    let report = ::wan::check(|what| errln!("measuring: {what}"))?;
     if json {
         print_json(&report);
     } else {
@@ -212,9 +219,9 @@ fn check(json: bool) -> Result<(), Failure> {
 fn print_check(report: &Report) {
     let verdict = |ok| if ok { "ok" } else { "NOT WITHIN LIMIT" };
     let mbps = |bps: f64| format!("{:.1} Mb/s", bps / 1e6);
-    println!("rate, by TCP at 1500 bytes\n  links  given     measured       error     limit");
+    outln!("rate, by TCP at 1500 bytes\n  links  given     measured       error     limit");
     for row in &report.rate {
-        println!(
+        outln!(
             "  {:<6} {:<9} {:<12} {:>7.2} %  {:>5} %  {}",
             row.links,
             Rate::bits_per_second(row.rate_bps).to_string(),
@@ -225,12 +232,12 @@ fn print_check(report: &Report) {
         );
         print_faults(&row.emulator);
     }
-    println!(
+    outln!(
         "round trip over links of 10 ms each way, in us over the configured\n  \
          links  rate      load     median (limit)   99 % (limit)    worst  answered"
     );
     for row in &report.round_trip {
-        println!(
+        outln!(
             "  {:<6} {:<9} {:>4.0} %  {:>7.0} ({:.0})  {:>7.0} ({:.0})  {:>7.0}  {:<10} {}",
             row.links,
             Rate::bits_per_second(row.rate_bps).to_string(),
@@ -245,12 +252,12 @@ fn print_check(report: &Report) {
         );
         print_faults(&row.emulator);
     }
-    println!(
+    outln!(
         "loss of single packets\n  \
          traffic       given     sent     lost   99.99 % interval   counted  seed"
     );
     for row in &report.loss {
-        println!(
+        outln!(
             "  {:<13} {:<9} {:<8} {:<6} {:>6} to {:<6}   {:>7}  {:<17} {}",
             row.traffic,
             format!("{} %", row.probability * 100.0),
@@ -264,9 +271,9 @@ fn print_check(report: &Report) {
         );
         print_faults(&row.emulator);
     }
-    println!("queue, a burst into 10 Mb/s\n  limit     sent   arrived  dropped  most waiting");
+    outln!("queue, a burst into 10 Mb/s\n  limit     sent   arrived  dropped  most waiting");
     for row in &report.queue {
-        println!(
+        outln!(
             "  {:<9} {:<6} {:<8} {:<8} {:<12}  {}",
             row.limit,
             row.sent,
@@ -281,6 +288,6 @@ fn print_check(report: &Report) {
 
 fn print_faults(emulator: &Health) {
     for fault in emulator.faults() {
-        println!("         {fault}");
+        outln!("         {fault}");
     }
 }

@@ -2,7 +2,10 @@
 //! `longhaul depot status`: a running depot's transfers, hops and refusals as a table.
 
 use super::cells::{age, rate, shorten, shorten_front, size, time};
-use crate::{failure::Failure, print::print_text};
+use crate::{
+    failure::Failure,
+    print::{is_output_closed, print_text},
+};
 use ::depot::{
     fetch_status,
     status::{Hop, Status, Sum, Tcp, Transfer},
@@ -41,7 +44,7 @@ pub struct StatusArgs {
     #[arg(long)]
     once: bool,
     /// Print the depot's own status.json and end
-    #[arg(long, conflicts_with = "once")]
+    #[arg(long)]
     json: bool,
 }
 
@@ -69,6 +72,9 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
             print_text(&format!("{CURSOR_HOME}{lines}{ERASE_BELOW}"));
         } else {
             print_text(&format!("{text}\n"));
+        }
+        if is_output_closed() {
+            return Ok(());
         }
         std::thread::sleep(REFRESH_INTERVAL);
         status = fetch_status(&args.url).map(|(status, _)| status);

@@ -83,10 +83,10 @@ pub fn run(args: GatewayArgs) -> Result<(), Failure> {
     let (device, tun) = (options.device.clone(), options.tun.clone());
     let gateway = Gateway::open(options)?;
     for warning in gateway.warnings() {
-        eprintln!("note: {warning}");
+        errln!("note: {warning}");
     }
     let (line, next_hop) = (gateway.line(), gateway.next_hop());
-    eprintln!(
+    errln!(
         "{tun} is up: packets routed there leave by {device} ({line}) to {next_hop}. End it with Ctrl-C"
     );
     let summary = gateway.run(stopped.as_fd())?;

@@ -7,6 +7,7 @@ mod agent;
 mod cc;
 mod cc_file;
 mod chain;
+mod closed_output;
 mod common;
 mod controls;
 mod demo;

@@ -42,8 +42,11 @@ pub fn connect(agent: SocketAddr, server: &Authority) -> io::Result<()> {
         match stream.read(&mut bytes)? {
             0 => return Ok(()),
             count => {
-                out.write_all(&bytes[..count])?;
-                out.flush()?;
+                match out.write_all(&bytes[..count]).and_then(|()| out.flush()) {
+                    // The reader wants no more.
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+                    written => written?,
+                }
             }
         }
     }
