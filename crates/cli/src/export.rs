@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul lab export`.
 
-use crate::failure::Failure;
+use crate::{failure::Failure, print::StreamedOutput, transfer::plain_stdout};
 use ::report::{IntervalsTable, MetricsTable};
 use std::{
     fs::{self, OpenOptions},
@@ -60,9 +60,10 @@ pub fn run(args: &ExportArgs) -> Result<(), Failure> {
     }
     match &args.csv {
         Some(file) if is_standard_output(file) => {
-            match export.csv(BufWriter::new(io::stdout().lock())) {
-                // A reader such as `head` closes the pipe after a part of the table.
-                Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::failed(error)),
+            match export.csv(BufWriter::new(plain_stdout()?)) {
+                // A reader such as `head` closes the pipe after a part of the table. The CSV library hides the kind of
+                // its errors.
+                Err(error) if !StreamedOutput::is_closed() => Err(Failure::failed(error)),
                 _ => Ok(()),
             }
         }

@@ -4,6 +4,7 @@
 use crate::{
     common::{done, longhaul, scenario, text},
     depot::Depot,
+    draft::Draft,
     http_server::{Conn, Request, Server},
 };
 use std::{
@@ -26,6 +27,12 @@ fn commands(directory: &str) -> Vec<(Vec<String>, i32)> {
     std::fs::write(&depot, "[allow]\nclients = [\"127.0.0.0/8\"]\n").unwrap();
     let (key, keys) = (format!("{directory}/key.pem"), format!("{directory}/keys.json"));
     done(&["ticket", "keygen", &key, "--public", &keys]);
+    let small = format!("{directory}/small.toml");
+    let text = Draft::new("small", "").nodes(&["a", "b"]).link("a", "b", "rate=100mbit delay=5ms");
+    let text = text.flow("a", "b", "bytes=100KB");
+    std::fs::write(&small, text.to_string()).unwrap();
+    let out = format!("{directory}/out");
+    done(&["sim", &small, "--out", &out]);
     let url = "http://origin.example/f";
     let make = ["ticket", "make", "--key", &key, "--via", "d.example", "--expires", "1h", url];
     let ticket = done(&make);
@@ -43,7 +50,10 @@ fn commands(directory: &str) -> Vec<(Vec<String>, i32)> {
         (&["depot", "status", "http://127.0.0.1:9/"], 1),
         (&["lab", "check", &file], 0),
         (&["lab", "check", &file, "--json"], 0),
+        (&["lab", "export", &out, "--csv", "-"], 0),
         (&["pace", "methods"], 0),
+        (&["report", &out], 0),
+        (&["sim", &small, "--out", &out], 0),
         (&["ticket", "show", ticket.trim()], 0),
         (&["ticket", "verify", ticket.trim(), "--keys", &keys, "--json"], 0),
         (&make, 0),

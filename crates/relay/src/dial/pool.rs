@@ -395,7 +395,7 @@ mod tests {
         }
         let due = pool.take_due(&key("rules"), 1).map(|(kept, _)| port(&kept));
         assert_eq!(due, Some(ports[0]), "none is held yet; it was used longest ago");
-        let mut take = || pool.take(&key("rules"), limits).map(|(kept, _)| port(&kept));
+        let take = || pool.take(&key("rules"), limits).map(|(kept, _)| port(&kept));
         assert_eq!([take(), take(), take()], [Some(ports[1]), Some(ports[2]), None]);
     }
 
