@@ -68,15 +68,26 @@ pub(crate) struct ContentRange {
     pub total: Option<u64>,
 }
 
+/// `Content-Range`, as far as it occurs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RangeField {
+    None,
+    Bytes(ContentRange),
+    /// `bytes */LENGTH`, as in a 416.
+    Unsatisfied(u64),
+    /// Twice, in another unit, or malformed.
+    Unusable,
+}
+
 /// The properties in a header section.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub status: StatusCode,
     pub framing: Framing,
     pub validators: Validators,
-    pub content_range: Option<ContentRange>,
-    /// Of a 416: the length of the file.
-    pub unsatisfied: Option<u64>,
+    pub range: RangeField,
+    /// The body is `multipart/byteranges`: several ranges with header sections of their own.
+    pub multipart: bool,
     pub encoding: Option<String>,
     pub digest: Option<Digest>,
     pub modified: Option<SystemTime>,
@@ -97,15 +108,14 @@ impl Answer {
         now: SystemTime,
     ) -> Result<Self, String> {
         let framing = framing(headers)?;
-        let range = single(headers, &header::CONTENT_RANGE);
         let modified = single(headers, &header::LAST_MODIFIED).and_then(date);
         let via = headers.get_all(header::VIA);
         Ok(Self {
             status,
             framing,
             validators: validators(headers),
-            content_range: range.and_then(content_range),
-            unsatisfied: range.and_then(|r| r.strip_prefix("bytes */")).and_then(number),
+            range: range_field(headers),
+            multipart: is_multipart(headers),
             encoding: encoding(headers),
             digest: promised(headers, status == StatusCode::OK),
             modified,
@@ -175,6 +185,24 @@ fn is_etag(text: &str) -> bool {
 
 fn date(text: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(text).ok()
+}
+
+fn range_field(headers: &HeaderMap) -> RangeField {
+    if !headers.contains_key(header::CONTENT_RANGE) {
+        return RangeField::None;
+    }
+    let Some(text) = single(headers, &header::CONTENT_RANGE) else { return RangeField::Unusable };
+    match (content_range(text), text.strip_prefix("bytes */").and_then(number)) {
+        (Some(range), _) => RangeField::Bytes(range),
+        (None, Some(total)) => RangeField::Unsatisfied(total),
+        (None, None) => RangeField::Unusable,
+    }
+}
+
+fn is_multipart(headers: &HeaderMap) -> bool {
+    let kinds = headers.get_all(header::CONTENT_TYPE).iter();
+    let mut kinds = kinds.map(|kind| String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase());
+    kinds.any(|kind| kind.trim_start().starts_with("multipart/byteranges"))
 }
 
 fn content_range(text: &str) -> Option<ContentRange> {

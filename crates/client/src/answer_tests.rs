@@ -31,18 +31,28 @@ fn ambiguous_framing_is_refused() {
 
 #[test]
 fn content_range_is_read_strictly() {
-    let range = |text: &str| answer(&[("content-range", text)]).content_range;
+    let range = |text: &str| answer(&[("content-range", text)]).range;
     let whole = ContentRange { start: 5, end: 10, total: Some(10) };
-    assert_eq!(range("bytes 5-9/10"), Some(whole));
-    assert_eq!(range("bytes 5-9/*"), Some(ContentRange { total: None, ..whole }));
+    assert_eq!(range("bytes 5-9/10"), RangeField::Bytes(whole));
+    assert_eq!(range("bytes 5-9/*"), RangeField::Bytes(ContentRange { total: None, ..whole }));
     for text in
         ["bytes 9-5/10", "bytes 5-10/10", "bytes=5-9/10", "5-9/10", "bytes -5/10", "bytes 5-/10"]
     {
-        assert_eq!(range(text), None, "{text}");
+        assert_eq!(range(text), RangeField::Unusable, "{text}");
     }
-    assert_eq!(answer(&[("content-range", "bytes */10")]).unsatisfied, Some(10));
+    assert_eq!(range("bytes */10"), RangeField::Unsatisfied(10));
     let twice = [("content-range", "bytes 5-9/10"), ("content-range", "bytes 5-9/10")];
-    assert_eq!(answer(&twice).content_range, None);
+    assert_eq!(answer(&twice).range, RangeField::Unusable);
+    assert_eq!(answer(&[]).range, RangeField::None);
+}
+
+#[test]
+fn several_ranges_are_recognised_by_their_type() {
+    let multipart = |kind: &str| answer(&[("content-type", kind)]).multipart;
+    assert!(multipart("multipart/byteranges; boundary=x"));
+    assert!(multipart("Multipart/ByteRanges;boundary=x"));
+    assert!(!multipart("application/octet-stream"));
+    assert!(answer(&[("content-type", "a/b"), ("content-type", "multipart/byteranges")]).multipart);
 }
 
 #[test]

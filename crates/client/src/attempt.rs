@@ -2,14 +2,17 @@
 //! One attempt: a request, and the bytes of its answer.
 //!
 //! ```text
-//! held, strong validator   Range: bytes=(held - overlap)-, If-Range ──▶ 206: the very same range? compare, go on
-//!                                                                  └──▶ 200: another version, from zero
+//! held, strong validator   Range: bytes=(held - overlap)-, If-Range ──▶ 206: compare, go on
+//!                                                                  └──▶ else: from zero
 //! else                     the whole                               ───▶ 200
 //! ```
+//! [`accept`] decides what of an answer is used.
 
 use crate::{
-    Error, Status,
+    DigestArg, Error, Status,
+    accept::{Asked, End, Use, accept},
     answer::{Answer, Framing, promised},
+    ending::{is_end, reported_failure},
     error::Trouble,
     get::Transfer,
     http::{Wanted, refusal},
@@ -19,7 +22,7 @@ use crate::{
     team::{Shared, Team},
 };
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 use http_body_util::BodyExt;
 use reqwest::Body;
 use session::digest::Digest;
@@ -28,6 +31,9 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::time::timeout;
+
+/// How often a body may end at the same byte.
+const SAME_END: u32 = 3;
 
 /// A range that is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -73,18 +79,32 @@ impl Transfer<'_> {
         let (answer, body) = self.client.http.get(&self.target, wanted).await?;
         self.hops = answer.hops;
         self.progress.set_hops(answer.hops);
-        match (answer.status, resume) {
-            (StatusCode::OK, _) => self.whole(answer, body).await,
-            (StatusCode::PARTIAL_CONTENT, Some(resume)) => self.part(answer, body, resume).await,
-            (StatusCode::PARTIAL_CONTENT, None) => Err(Trouble::retry(Error::Answer(
-                "a part was sent where the whole was asked for".to_owned(),
-            ))),
-            (StatusCode::RANGE_NOT_SATISFIABLE, Some(_)) => {
-                Err(Trouble::Restart("the server has no such range".to_owned()))
+        let range = resume.map(|resume| (resume.start, resume.end));
+        match (accept(&self.asked(range), &answer), resume) {
+            (Use::Whole(end), _) => self.whole(answer, body, end).await,
+            (Use::Part { end, total }, Some(resume)) => {
+                self.part(answer, body, resume, (end, total)).await
             }
-            _ => Err(refusal(&answer, body).await),
+            (Use::Beyond(_), _) => Err(Trouble::Restart("the server has no such range".to_owned())),
+            (Use::OtherVersion(why), _) => Err(Trouble::Restart(why.to_owned())),
+            (Use::NoRanges(why), _) => {
+                self.without_ranges = true;
+                Err(Trouble::Restart(why.to_owned()))
+            }
+            (Use::Contradiction(why), _) => Err(Trouble::retry(Error::Answer(why))),
+            (Use::NoFile | Use::Part { .. }, _) => Err(refusal(&answer, body).await),
+        }?;
+        let total = self.identity.total;
+        if total != Some(self.sink.held()) || self.sink.first_gap(total).is_some() {
+            return Err(Trouble::Restart("the server has fewer bytes than it sent".to_owned()));
         }
-        .map(|()| None)
+        Ok(None)
+    }
+
+    /// A request, and what is known so far.
+    pub(crate) fn asked(&self, range: Option<(u64, Option<u64>)>) -> Asked<'_> {
+        let (known, digest) = (&self.identity, self.server_digest.as_ref());
+        Asked { range, known, digest, lengths: &self.lengths }
     }
 
     /// Where to go on, if that is allowed.
@@ -103,32 +123,18 @@ impl Transfer<'_> {
     }
 
     /// Takes an answer with the whole file.
-    async fn whole(&mut self, answer: Answer, body: Body) -> Result<(), Trouble> {
+    async fn whole(&mut self, answer: Answer, body: Body, end: End) -> Result<(), Trouble> {
         self.check_encoding(&answer)?;
         self.check_promise(&answer)?;
-        let total = match answer.framing {
-            Framing::Length(length) => Some(length),
-            Framing::Chunked | Framing::UntilClose => None,
-        };
+        let total = if let End::At(total) = end { Some(total) } else { None };
         self.check_size(total.unwrap_or(0))?;
         self.sink.reset().await?;
         self.forget_resumed();
         self.sink.check_space(total.unwrap_or(0))?;
-        self.from_zero = false;
-        self.modified = answer.modified;
-        self.server_digest = answer.digest;
-        self.running.clear();
-        self.identity = Identity {
-            url: self.target.shown.clone(),
-            validators: answer.validators,
-            total,
-            digest: self.server_digest.as_ref().map(digest_text),
-            encoding: answer.encoding,
-        };
-        self.start_digests();
+        self.begin_version(&answer, total);
         let fill = Fill { from: 0, end: total, overlap: 0 };
         let team = self.team(answer.may_be_split, 0, total);
-        let (length, trailers) = self.receive(body, fill, team.as_ref()).await?;
+        let (length, trailers) = self.receive(body, fill, answer.framing, team.as_ref()).await?;
         if let Some(team) = team {
             self.finish_team(team, length).await?;
             return if self.sink.first_gap(total).is_some() {
@@ -138,37 +144,63 @@ impl Transfer<'_> {
             };
         }
         if total.is_some_and(|total| total != length) {
-            return Err(ended_early(length));
+            return Err(self.ended_early(length, total));
         }
         self.take_trailers(trailers.as_ref(), true);
-        if answer.framing == Framing::UntilClose {
+        if end == End::Unproven {
             self.prove_end(length).await?;
         }
+        self.lengths.learn(&self.identity.validators, length);
         self.identity.total = Some(length);
         Ok(())
     }
 
-    /// Takes an answer with a range.
-    async fn part(&mut self, answer: Answer, body: Body, asked: Resume) -> Result<(), Trouble> {
-        let digest = self.server_digest.as_ref();
-        let checked = check_part(&self.identity, digest, &answer, asked.start, asked.end);
-        let (end, total) = checked.map_err(|(why, never_again)| {
-            self.without_ranges |= never_again;
-            Trouble::Restart(why.to_owned())
-        })?;
+    /// Notes the properties of a version of which the first byte is awaited.
+    fn begin_version(&mut self, answer: &Answer, total: Option<u64>) {
+        // The same version keeps its digest, also where the server does not repeat it.
+        let known = std::mem::take(&mut self.identity);
+        let same =
+            known.url == self.target.shown && known.validators.same_version(&answer.validators);
+        let kept = known.digest.filter(|_| same).and_then(|text| text.parse::<DigestArg>().ok());
+        self.from_zero = false;
+        self.modified = answer.modified;
+        self.server_digest = answer.digest.clone().or(kept.map(|kept| kept.0));
+        self.running.clear();
+        self.identity = Identity {
+            url: self.target.shown.clone(),
+            validators: answer.validators.clone(),
+            total,
+            digest: self.server_digest.as_ref().map(digest_text),
+            encoding: answer.encoding.clone(),
+        };
+        if let Some(total) = total {
+            self.lengths.learn(&answer.validators, total);
+        }
+        self.start_digests();
+    }
+
+    /// Takes an answer with a range of the file: its end, and the file's length.
+    async fn part(
+        &mut self,
+        answer: Answer,
+        body: Body,
+        asked: Resume,
+        (end, total): (u64, u64),
+    ) -> Result<(), Trouble> {
         self.check_size(total)?;
         self.sink.check_space(total)?;
         self.modified = answer.modified.or(self.modified);
         self.identity.total = Some(total);
+        self.lengths.learn(&self.identity.validators, total);
         if self.server_digest.is_none() {
             self.server_digest = answer.digest;
         }
         let fill = Fill { from: asked.start, end: Some(end), overlap: asked.overlap };
         let team = self.team(answer.may_be_split, asked.start + asked.overlap, Some(end));
-        let (place, trailers) = self.receive(body, fill, team.as_ref()).await?;
+        let (place, trailers) = self.receive(body, fill, answer.framing, team.as_ref()).await?;
         match team {
             Some(team) => self.finish_team(team, place).await?,
-            None if place != end => return Err(ended_early(place)),
+            None if place != end => return Err(self.ended_early(place, Some(end))),
             None => self.take_trailers(trailers.as_ref(), false),
         }
         let filled = asked.end.unwrap_or(total) == end;
@@ -188,6 +220,7 @@ impl Transfer<'_> {
         &mut self,
         mut body: Body,
         fill: Fill,
+        framing: Framing,
         team: Option<&Team>,
     ) -> Result<(u64, Option<HeaderMap>), Trouble> {
         let options = &self.client.options;
@@ -197,6 +230,13 @@ impl Transfer<'_> {
             let waiting = Instant::now();
             let frame = match timeout(watch.patience(), body.frame()).await {
                 Ok(Some(Ok(frame))) => frame,
+                // TLS without a goodbye ends like a connection without TLS, which proves nothing.
+                Ok(Some(Err(error))) if framing == Framing::UntilClose && is_end(&error) => {
+                    return Ok((place, trailers));
+                }
+                Ok(Some(Err(error))) if is_end(&error) => {
+                    return Err(self.ended_early(place, fill.end));
+                }
                 Ok(Some(Err(error))) => return Err(broken(&error)),
                 Ok(None) => return Ok((place, trailers)),
                 Err(_) => return Err(stalled(0, watch.patience())),
@@ -205,6 +245,9 @@ impl Transfer<'_> {
                 Ok(data) => data,
                 Err(frame) => {
                     trailers = frame.into_trailers().ok();
+                    if let Some(why) = trailers.as_ref().and_then(reported_failure) {
+                        return Err(self.failed_at_server(&why, fill.end == Some(place)).await);
+                    }
                     continue;
                 }
             };
@@ -277,6 +320,7 @@ impl Transfer<'_> {
             target: self.target.clone(),
             identity: self.identity.clone(),
             digest: self.server_digest.clone(),
+            lengths: self.lengths.clone(),
             writer: part.writer().clone(),
             progress: Arc::clone(&self.progress),
             stall_time: self.client.options.stall_time,
@@ -298,7 +342,41 @@ impl Transfer<'_> {
             self.most_connections = (team.most() / 2).max(1) as usize;
         }
         self.progress.set_connections(1);
-        if short { Err(ended_early(place)) } else { Ok(()) }
+        if let Some(why) = team.server_failure() {
+            return Err(self.failed_at_server(&why, true).await);
+        }
+        if short { Err(self.ended_early(place, None)) } else { Ok(()) }
+    }
+
+    /// A body ended before its end. If that happens at the same byte again and again, another attempt will not help.
+    fn ended_early(&mut self, place: u64, end: Option<u64>) -> Trouble {
+        let again = matches!(self.ended_at, Some((before, _)) if before == place);
+        let times = self.ended_at.filter(|_| again).map_or(1, |(_, times)| times + 1);
+        self.ended_at = Some((place, times));
+        let announced =
+            end.map_or(String::new(), |end| format!(" of the {end} that the server announces"));
+        let text = format!("the body ended after {place} bytes{announced}");
+        if times < SAME_END {
+            return Trouble::retry(Error::Connection(text));
+        }
+        let text =
+            format!("{text}, {times} times. The file at the server may be shorter than it says");
+        Trouble::Final(Error::Connection(text))
+    }
+
+    /// The trailers say that the server failed. A body that seems to be whole is discarded, as nothing shows which of
+    /// its bytes are wrong.
+    async fn failed_at_server(&mut self, why: &str, seems_whole: bool) -> Trouble {
+        let error = Error::Answer(format!("it ends with a report of failure: {why}"));
+        if !seems_whole && self.identity.total.is_some() {
+            return Trouble::retry(error);
+        }
+        self.from_zero = true;
+        self.forget_resumed();
+        match self.sink.reset().await {
+            Ok(()) => Trouble::retry(error),
+            Err(_) => Trouble::Final(Error::Written(error.to_string())),
+        }
     }
 
     fn take_trailers(&mut self, trailers: Option<&HeaderMap>, whole: bool) {
@@ -336,45 +414,6 @@ impl Transfer<'_> {
     }
 }
 
-/// Whether a 206 is what was asked for, of the version that is held: its end and the file's length.
-///
-/// # Errors
-/// Why not, and whether ranges of this server are not to be trusted any more.
-pub(crate) fn check_part(
-    identity: &Identity,
-    digest: Option<&Digest>,
-    answer: &Answer,
-    start: u64,
-    end: Option<u64>,
-) -> Result<(u64, u64), (&'static str, bool)> {
-    let range =
-        answer.content_range.ok_or(("the server sends a range that cannot be read", true))?;
-    let total = range.total.ok_or(("the server does not say the file's length", true))?;
-    if range.start != start || end.is_some_and(|end| range.end > end) {
-        return Err(("the server sent another range than was asked for", true));
-    }
-    if matches!(answer.framing, Framing::Length(length) if length != range.end - range.start) {
-        return Err(("the server sends a range of another length than it says", true));
-    }
-    if identity.total.is_some_and(|known| known != total) {
-        return Err(("the file at the server has another length now", false));
-    }
-    if !identity.validators.same_version(&answer.validators) {
-        return Err(("the server has another version of the file now", false));
-    }
-    if identity.encoding != answer.encoding {
-        return Err(("the server encodes the file in another way now", false));
-    }
-    let other = |known: &Digest| {
-        let new = answer.digest.as_ref();
-        new.is_some_and(|new| new.algorithm() == known.algorithm() && new != known)
-    };
-    if digest.is_some_and(other) {
-        return Err(("the file at the server has another digest now", false));
-    }
-    Ok((range.end, total))
-}
-
 /// A digest as [`crate::DigestArg`] reads it.
 fn digest_text(digest: &Digest) -> String {
     digest.to_string().replacen(':', "=", 1)
@@ -393,10 +432,6 @@ fn is_named_for(name: &str, encoding: &str) -> bool {
     };
     let name = name.to_ascii_lowercase();
     suffixes.iter().any(|suffix| name.ends_with(suffix))
-}
-
-fn ended_early(place: u64) -> Trouble {
-    Trouble::retry(Error::Connection(format!("the body ended after byte {place}, before its end")))
 }
 
 fn broken(error: &reqwest::Error) -> Trouble {

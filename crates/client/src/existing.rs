@@ -3,7 +3,8 @@
 
 use crate::{
     Error, Status,
-    answer::{Answer, Framing},
+    accept::{End, Use, accept},
+    answer::Answer,
     error::Trouble,
     get::Transfer,
     hash,
@@ -38,12 +39,12 @@ impl Transfer<'_> {
         }
         let answer = self.ask_about().await?;
         self.hops = answer.hops;
-        let same = match (&answer.digest, answer.framing) {
-            (_, Framing::Length(there)) if there != here => {
+        let same = match (accept(&self.asked(None), &answer), &answer.digest) {
+            (Use::Whole(End::At(there)), _) if there != here => {
                 return Err(differs(format!(" with {here} bytes, and has {there} at the server")));
             }
-            (Some(digest), _) => has_digest(&file, digest).await?,
-            (None, Framing::Length(_)) => has_date(&data, answer.modified),
+            (Use::Whole(_), Some(digest)) => has_digest(&file, digest).await?,
+            (Use::Whole(End::At(_)), None) => has_date(&data, answer.modified),
             _ => false,
         };
         if !same {

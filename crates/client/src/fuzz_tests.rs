@@ -8,7 +8,7 @@ mod mutate;
 mod run;
 
 use crate::{
-    answer::{Answer, Framing},
+    answer::{Answer, Framing, RangeField},
     list::read_list,
     part::Sidecar,
 };
@@ -61,7 +61,7 @@ fn answer_input(input: &[u8]) -> bool {
         }
         Framing::UntilClose => assert!(lengths.is_empty() && codings.is_empty()),
     }
-    if let Some(range) = answer.content_range {
+    if let RangeField::Bytes(range) = answer.range {
         assert!(range.start < range.end && range.total.is_none_or(|total| range.end <= total));
     }
     let validators = &answer.validators;

@@ -6,6 +6,7 @@
 
 use crate::{
     Client, Destination, Error, GetRequest, Progress, Report, ReportedDigest, Status,
+    accept::Lengths,
     error::Trouble,
     hash::RunningDigest,
     http::Target,
@@ -41,6 +42,8 @@ pub(crate) struct Transfer<'c> {
     pub name: String,
     pub sink: Sink,
     pub identity: Identity,
+    /// What the server has said of this and other versions.
+    pub lengths: Lengths,
     pub progress: Arc<Progress>,
     pub started: Instant,
     /// The digest of `--digest`.
@@ -57,6 +60,8 @@ pub(crate) struct Transfer<'c> {
     pub exists: bool,
     /// Fewer than are allowed where some have failed.
     pub most_connections: usize,
+    /// After which byte the last body ended early, and how often.
+    pub ended_at: Option<(u64, u32)>,
     pub first_byte: Option<Duration>,
     pub attempts: u32,
     pub connections: u32,
@@ -88,6 +93,12 @@ impl<'c> Transfer<'c> {
         let from_zero = known.as_ref().is_none_or(|known| known.url != target.shown);
         // That of another URL stays until this one has been answered.
         let identity = known.unwrap_or(fresh);
+        let mut lengths = Lengths::default();
+        if let Some(total) = identity.total.filter(|_| !from_zero)
+            && identity.validators.strong().is_some()
+        {
+            lengths.learn(&identity.validators, total);
+        }
         let resumed = if from_zero { 0 } else { sink.held() };
         let server_digest =
             identity.digest.as_deref().and_then(|text| text.parse::<crate::DigestArg>().ok());
@@ -99,6 +110,7 @@ impl<'c> Transfer<'c> {
             name,
             sink,
             identity,
+            lengths,
             progress: Arc::clone(progress),
             started,
             asked_digest: request.digest,
@@ -109,6 +121,7 @@ impl<'c> Transfer<'c> {
             from_zero,
             exists,
             most_connections: options.connections,
+            ended_at: None,
             first_byte: None,
             attempts: 0,
             connections: 0,

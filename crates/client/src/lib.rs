@@ -15,10 +15,12 @@
 //! are bounded; memory does not depend on the file; no text of a server reaches a terminal unchanged; no name from
 //! a URL or list leads out of the directory.
 
+mod accept;
 mod answer;
 mod attempt;
 mod blocks;
 mod client;
+mod ending;
 mod error;
 mod existing;
 #[cfg(test)]

@@ -27,7 +27,7 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, RwLock},
     time::{Duration, Instant, SystemTime},
 };
 use tokio::task::JoinHandle;
@@ -70,6 +70,10 @@ pub(crate) struct PartWriter {
     file: Arc<File>,
     part: PathBuf,
     ranges: Arc<Mutex<RangeSet>>,
+    /// How often the part has begun again: now, and when this writer was made. A connection's writer that outlives a
+    /// version must not write into the next.
+    beginnings: Arc<RwLock<u64>>,
+    beginning: u64,
 }
 
 impl PartWriter {
@@ -80,6 +84,11 @@ impl PartWriter {
 
     /// Writes bytes to their place. What a full disk still takes is held.
     pub(crate) fn write(&self, mut offset: u64, mut bytes: &[u8]) -> Result<(), Error> {
+        let now = self.beginnings.read().expect("no panic while it is held");
+        if *now != self.beginning {
+            let error = io::Error::other("the download has begun again");
+            return Err(Error::file("write", &self.part, error));
+        }
         while !bytes.is_empty() {
             let written = match self.file.write_at(bytes, offset) {
                 Ok(0) => Err(io::ErrorKind::WriteZero.into()),
@@ -121,13 +130,22 @@ impl PartFile {
         let opened = Self {
             name: name.to_owned(),
             sidecar,
-            writer: PartWriter { file: Arc::new(file), part, ranges: Arc::default() },
+            writer: PartWriter {
+                file: Arc::new(file),
+                part,
+                ranges: Arc::default(),
+                beginnings: Arc::default(),
+                beginning: 0,
+            },
             saved: Instant::now(),
             saving: None,
         };
         let known = if resume { opened.read_sidecar() } else { None };
         let length = opened.writer.file.metadata().map_or(0, |data| data.len());
-        let identity = known.filter(|known| known.version == 1 && known.done.end() <= length);
+        let identity = known.filter(|known| {
+            let most = known.identity.total.map_or(length, |total| total.min(length));
+            known.version == 1 && known.done.end() <= most
+        });
         let Some(Sidecar { identity, done, .. }) = identity else { return Ok((opened, None)) };
         *opened.writer.ranges() = done;
         Ok((opened, Some(identity)))
@@ -173,6 +191,10 @@ impl PartFile {
     pub(crate) async fn reset(&mut self) -> Result<(), Error> {
         // Otherwise a late checkpoint would speak of bytes that are gone.
         self.settle().await;
+        let beginnings = Arc::clone(&self.writer.beginnings);
+        let mut now = beginnings.write().expect("no panic while it is held");
+        *now += 1;
+        self.writer.beginning = *now;
         self.ranges().clear();
         remove(&self.sidecar)?;
         self.writer

@@ -4,14 +4,17 @@
 //! A connection that ends looks the same whether the server was done or died. The proof is the file's digest; or 416
 //! with the file's length, to a request for what would follow; or the length by HEAD, of the same version.
 
-use crate::{Error, answer::Framing, error::Trouble, get::Transfer, http::Wanted};
-use http::StatusCode;
+use crate::{
+    Error,
+    accept::{End, Use, accept},
+    error::Trouble,
+    get::Transfer,
+    http::Wanted,
+};
 
 /// A server's statement about the length of the version that the client has.
 enum Length {
     Known(u64),
-    /// More follows, but not how much.
-    Longer,
     Unknown,
 }
 
@@ -38,7 +41,6 @@ impl Transfer<'_> {
                 Err(early())
             }
             Length::Known(_) => Err(Trouble::Restart("the server sent more than there is".into())),
-            Length::Longer => Err(early()),
             // The digest decides: at the end it is an error of its own.
             Length::Unknown if !self.expected().is_empty() => Ok(()),
             Length::Unknown if self.client.options.allow_unknown_length => Ok(()),
@@ -49,27 +51,21 @@ impl Transfer<'_> {
     async fn length_at_server(&self, length: u64) -> Result<Length, Trouble> {
         let validators = &self.identity.validators;
         let Some(validator) = validators.strong() else { return Ok(Length::Unknown) };
-        let validator = Some(validator);
-        let beyond = Wanted { range: Some((length, None)), validator, ..Wanted::default() };
+        let (validator, range) = (Some(validator), Some((length, None)));
+        let beyond = Wanted { range, validator, ..Wanted::default() };
         let (answer, _) = self.client.http.get(&self.target, beyond).await?;
-        let other_version = answer.validators.etag.is_some()
-            && answer.validators.etag != self.identity.validators.etag;
-        match (answer.status, answer.unsatisfied, answer.content_range) {
-            (StatusCode::RANGE_NOT_SATISFIABLE, Some(total), _) if !other_version => {
-                return Ok(Length::Known(total));
-            }
-            (StatusCode::PARTIAL_CONTENT, _, Some(range))
-                if validators.same_version(&answer.validators) && range.start == length =>
-            {
-                return Ok(range.total.map_or(Length::Longer, Length::Known));
-            }
+        let etag = &answer.validators.etag;
+        let other_version = etag.is_some() && *etag != validators.etag;
+        match accept(&self.asked(range), &answer) {
+            Use::Beyond(Some(total)) if !other_version => return Ok(Length::Known(total)),
+            Use::Part { total, .. } => return Ok(Length::Known(total)),
             _ => {}
         }
         let head = Wanted { head_only: true, ..Wanted::default() };
         let (answer, _) = self.client.http.get(&self.target, head).await?;
-        let same = answer.status == StatusCode::OK && validators.same_version(&answer.validators);
-        Ok(match answer.framing {
-            Framing::Length(total) if same => Length::Known(total),
+        let same = validators.same_version(&answer.validators);
+        Ok(match accept(&self.asked(None), &answer) {
+            Use::Whole(End::At(total)) if same => Length::Known(total),
             _ => Length::Unknown,
         })
     }

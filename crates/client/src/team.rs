@@ -15,19 +15,19 @@
 
 use crate::{
     Progress,
-    answer::Answer,
-    attempt::check_part,
+    accept::{Asked, Lengths, Use, accept},
+    answer::{Answer, Framing},
+    ending,
     http::{Http, Target, Wanted},
     pace::StallWatch,
     part::{Identity, PartWriter},
 };
 use bytes::Bytes;
-use http::StatusCode;
 use http_body_util::BodyExt;
 use session::digest::Digest;
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -55,6 +55,7 @@ pub(crate) struct Shared {
     pub target: Target,
     pub identity: Identity,
     pub digest: Option<Digest>,
+    pub lengths: Lengths,
     pub writer: PartWriter,
     pub progress: Arc<Progress>,
     pub stall_time: Duration,
@@ -95,6 +96,16 @@ impl Segment {
         self.end.load(Ordering::Relaxed).saturating_sub(next)
     }
 
+    /// Takes the whole rest of a connection that failed, if it follows what is still to come here.
+    fn take_back(&self, rest: &Self) -> bool {
+        let follows = rest.next.load(Ordering::Relaxed) == self.end.load(Ordering::Relaxed);
+        let adopts = follows && self.left() > 0;
+        if adopts {
+            self.end.store(rest.end.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        adopts
+    }
+
     /// Splits off the second half of the remaining range.
     fn divide(&self) -> Arc<Self> {
         let end = self.end.load(Ordering::Relaxed);
@@ -109,6 +120,8 @@ impl Segment {
 struct Told {
     most: AtomicU32,
     failed: AtomicBool,
+    /// What a server's trailers said of a range that seems to be whole.
+    server_failure: OnceLock<String>,
 }
 
 /// The connections other than the first one. Dropping this ends them.
@@ -152,6 +165,11 @@ impl Team {
 
     pub(crate) fn has_failures(&self) -> bool {
         self.told.failed.load(Ordering::Relaxed)
+    }
+
+    /// A failure that a server reported behind bytes that are held.
+    pub(crate) fn server_failure(&self) -> Option<String> {
+        self.told.server_failure.get().cloned()
     }
 
     /// Waits for the end of all others.
@@ -250,7 +268,9 @@ impl Conductor {
                 self.allowed = (self.allowed - 1).max(1);
                 self.told.failed.store(true, Ordering::Relaxed);
                 self.shared.progress.note(format!("a connection less: {why}"));
-                self.orphans.push(segment);
+                if !self.segments.iter().any(|other| other.take_back(&segment)) {
+                    self.orphans.push(segment);
+                }
             }
             self.fill_up();
         }
@@ -262,9 +282,9 @@ impl Conductor {
         while self.segments.len() < self.allowed && self.failures < MAX_FAILURES {
             let Some(segment) = self.next_segment() else { break };
             self.segments.push(Arc::clone(&segment));
-            let shared = Arc::clone(&self.shared);
+            let (shared, told) = (Arc::clone(&self.shared), Arc::clone(&self.told));
             self.workers.spawn(async move {
-                let result = bring(&shared, &segment).await;
+                let result = bring(&shared, &segment, &told).await;
                 (segment, result)
             });
         }
@@ -283,22 +303,33 @@ impl Conductor {
 }
 
 /// Brings a segment over a connection of its own.
-async fn bring(shared: &Shared, segment: &Segment) -> Result<(), String> {
+async fn bring(shared: &Shared, segment: &Segment, told: &Told) -> Result<(), String> {
     let start = segment.next.load(Ordering::Relaxed);
     let end = Some(segment.end.load(Ordering::Relaxed));
     let validator = shared.identity.validators.strong();
     let wanted = Wanted { range: Some((start, end)), validator, ..Wanted::default() };
     let asked = shared.http.get(&shared.target, wanted).await;
     let (answer, mut body) = asked.map_err(|trouble| trouble.to_string())?;
-    let last = accept(shared, &answer, start, end)?;
+    let last = last_byte(shared, &answer, start, end)?;
     let mut watch = StallWatch::new(shared.stall_time, shared.min_rate);
     let mut place = start;
-    while place < last {
+    // Trailers follow the last chunk.
+    while place < last || answer.framing == Framing::Chunked {
         let waiting = Instant::now();
         let frame = timeout(watch.patience(), body.frame()).await;
-        let frame = frame.map_err(|_| "it stalled".to_owned())?;
-        let frame = frame.ok_or("it ended early")?.map_err(|error| error.to_string())?;
-        let Ok(data) = frame.into_data() else { continue };
+        let Some(frame) = frame.map_err(|_| "it stalled".to_owned())? else { break };
+        let data = match frame.map_err(|error| error.to_string())?.into_data() {
+            Ok(data) => data,
+            Err(frame) => match frame.trailers_ref().and_then(ending::reported_failure) {
+                Some(why) => {
+                    if place == last {
+                        let _ = told.server_failure.set(why.clone());
+                    }
+                    return Err(why);
+                }
+                None => continue,
+            },
+        };
         let watched = watch.came(data.len(), waiting.elapsed());
         if place + data.len() as u64 > last {
             return Err("it brought more than it said".to_owned());
@@ -308,24 +339,40 @@ async fn bring(shared: &Shared, segment: &Segment) -> Result<(), String> {
         place += data.len() as u64;
         segment.reached(place);
         shared.progress.set(shared.writer.ranges().held(), shared.identity.total);
-        if full {
+        if full && place < last {
             return Ok(());
         }
         watched.map_err(|_| "it was too slow".to_owned())?;
     }
-    if segment.is_full(place) { Ok(()) } else { Err("it brought only a part".to_owned()) }
+    match (segment.is_full(place), place == last) {
+        (true, _) => Ok(()),
+        (false, true) => Err("it brought only a part".to_owned()),
+        (false, false) => Err("it ended early".to_owned()),
+    }
 }
 
 /// Whether the answer is the range that was asked for: its end.
-fn accept(shared: &Shared, answer: &Answer, start: u64, end: Option<u64>) -> Result<u64, String> {
-    if answer.status != StatusCode::PARTIAL_CONTENT {
-        return Err(format!("the server answered {}", answer.status.as_u16()));
+fn last_byte(
+    shared: &Shared,
+    answer: &Answer,
+    start: u64,
+    end: Option<u64>,
+) -> Result<u64, String> {
+    let asked = Asked {
+        range: Some((start, end)),
+        known: &shared.identity,
+        digest: shared.digest.as_ref(),
+        lengths: &shared.lengths,
+    };
+    match accept(&asked, answer) {
+        Use::Part { .. } if !answer.may_be_split => Err("it came through a depot".to_owned()),
+        Use::Part { end, .. } => Ok(end),
+        Use::OtherVersion(why) | Use::NoRanges(why) => Err(why.to_owned()),
+        Use::Contradiction(why) => Err(why),
+        Use::Whole(_) | Use::Beyond(_) | Use::NoFile => {
+            Err(format!("the server answered {}", answer.status.as_u16()))
+        }
     }
-    if !answer.may_be_split {
-        return Err("it came through a depot".to_owned());
-    }
-    let checked = check_part(&shared.identity, shared.digest.as_ref(), answer, start, end);
-    checked.map(|(end, _)| end).map_err(|(why, _)| why.to_owned())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Downloads and uploads against servers that misbehave by a script.
 
+mod answers;
 mod common;
 mod disk;
 mod faults;
@@ -8,5 +9,6 @@ mod parallel;
 mod parcels;
 mod rules;
 mod server;
+mod slices;
 mod uploads;
 mod versions;
