@@ -220,12 +220,20 @@ fn location(
 }
 
 /// A site's reference: one to the origin leads to the site if the client asked for the site; otherwise it stays as
-/// it is.
+/// it is. Without a scheme (`//HOST/PATH`) it has that of the origin. Browsers take more slashes for two.
 fn of_site(given: String, request_route: RequestRoute<'_>) -> String {
-    let RequestRoute::Site(..) = request_route else { return given };
+    let RequestRoute::Site(origin, _) = request_route else { return given };
     let (url, fragment) = given.split_at(given.find('#').unwrap_or(given.len()));
+    let (scheme, rest) = match url.split_once(':') {
+        Some((scheme, rest)) if !scheme.contains('/') => (scheme.to_ascii_lowercase(), rest),
+        _ => (origin.scheme().to_string(), url),
+    };
+    let Some(rest) = rest.strip_prefix("//") else { return given };
+    let url = format!("{scheme}://{}", rest.trim_start_matches('/'));
     let target = url.parse().ok().and_then(|url| request_route.to(url));
-    target.map(|target| format!("{target}{fragment}")).unwrap_or(given)
+    // Two slashes would begin a host.
+    let apart = |target: &str| if target.starts_with("//") { "/." } else { "" };
+    target.map(|target| format!("{}{target}{fragment}", apart(&target))).unwrap_or(given)
 }
 
 /// Whether an absolute reference leads to where the request was sent: to this depot, by the name that its client
