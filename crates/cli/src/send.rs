@@ -7,7 +7,10 @@ use crate::{
     transfer::shown_name,
 };
 use clap::Args;
-use client::parcel::{Goal, Parcel, SendRequest};
+use client::{
+    check_sent_name,
+    parcel::{Goal, Parcel, SendRequest},
+};
 use lsl::{Options, Route, WholeDigest};
 use session::lsl::Role;
 use std::{
@@ -53,6 +56,7 @@ pub struct SendArgs {
 pub fn run(args: SendArgs) -> Result<(), Failure> {
     let SendArgs { what, destination, name, limit_rate, digest, no_encryption, parcel: shared } =
         args;
+    check_sent_name(&what, name.as_deref())?;
     let options = Options { digest, encrypt: !no_encryption, ..shared.options(limit_rate) };
     let goal = match destination {
         Some(to) => {

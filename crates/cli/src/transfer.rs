@@ -39,6 +39,9 @@ pub struct TransferArgs {
     /// Number of retries without progress before giving up
     #[arg(long, value_name = "N", default_value_t = 5)]
     retries: u32,
+    /// Maximum time to connect, with TLS
+    #[arg(long, value_name = "TIME", default_value = "15s")]
+    connect_timeout: units::Duration,
     /// End an attempt after this time below --min-rate
     #[arg(long, value_name = "TIME", default_value = "30s")]
     stall_time: units::Duration,
@@ -71,11 +74,16 @@ impl TransferArgs {
         if self.stall_time == units::Duration::ZERO {
             return Err(Failure::usage("--stall-time must be more than 0, as in --stall-time 30s"));
         }
+        if self.connect_timeout == units::Duration::ZERO {
+            let text = "--connect-timeout must be more than 0, as in --connect-timeout 15s";
+            return Err(Failure::usage(text));
+        }
         Ok(Options {
             routes: self.routes()?,
             limit_rate: self.limit_rate,
             retries: self.retries,
             first_wait: self.retry_wait.into(),
+            connect_timeout: self.connect_timeout.into(),
             stall_time: self.stall_time.into(),
             min_rate: self.min_rate,
             allow_downgrade: self.allow_downgrade,

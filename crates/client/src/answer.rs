@@ -7,6 +7,7 @@
 //! `Last-Modified` that is a minute older than `Date`.
 
 use http::{HeaderMap, HeaderName, StatusCode, header};
+use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use session::{
     digest::{self, Algorithm, CONTENT_DIGEST, Digest, REPR_DIGEST},
@@ -83,6 +84,8 @@ pub(crate) enum RangeField {
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub status: StatusCode,
+    /// The URL that it came from, after redirects.
+    pub sender: Option<Url>,
     pub framing: Framing,
     pub validators: Validators,
     pub range: RangeField,
@@ -112,6 +115,7 @@ impl Answer {
         let via = headers.get_all(header::VIA);
         Ok(Self {
             status,
+            sender: None,
             framing,
             validators: validators(headers),
             range: range_field(headers),

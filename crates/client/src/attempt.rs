@@ -78,6 +78,7 @@ impl Transfer<'_> {
         };
         let (answer, body) = self.client.http.get(&self.target, wanted).await?;
         self.hops = answer.hops;
+        self.sender.clone_from(&answer.sender);
         self.progress.set_hops(answer.hops);
         let range = resume.map(|resume| (resume.start, resume.end));
         match (accept(&self.asked(range), &answer), resume) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How a body ended: with its connection, or with trailers that report a failure.
 //!
-//! Servers that send in chunks can report a failure only behind the body: XRootD in `X-Transfer-Status`, IPFS gateways
+//! Servers that send in chunks can report a failure only behind the body: `XRootD` in `X-Transfer-Status`, IPFS gateways
 //! in `X-Stream-Error`, depots in `Proxy-Status` (RFC 9209).
 
 use crate::text::printable;

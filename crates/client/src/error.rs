@@ -122,6 +122,28 @@ pub enum Error {
     Stopped,
 }
 
+/// What is wrong with a certificate, where the TLS library only names it.
+fn plain_certificate_error(text: &str) -> String {
+    const OPAQUE: &str = "Other(OtherError(";
+    let advice = [
+        (
+            "CaUsedAsEndEntity",
+            "it is that of a certificate authority (CA:TRUE), which no server may use. Make one for the server, with \
+             basicConstraints=CA:FALSE, signed by the authority or by itself",
+        ),
+        ("UnknownIssuer", "no trusted authority has signed it. To trust its authority: --ca FILE"),
+    ];
+    for (name, plain) in advice {
+        if text.contains(name) {
+            return format!("the server's certificate is not accepted: {plain}");
+        }
+    }
+    match text.split_once(OPAQUE) {
+        Some((before, name)) => format!("{before}{}", name.strip_suffix("))").unwrap_or(name)),
+        None => text.to_owned(),
+    }
+}
+
 /// A path as it may be shown.
 fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy(), 500)
@@ -151,7 +173,7 @@ impl Error {
             }
             cause = next;
         }
-        let text = cause.to_string();
+        let text = plain_certificate_error(&cause.to_string());
         // The TLS library ends some texts with a link to its documentation.
         let text = text.split_once(": https://docs.rs/").map_or(&*text, |(said, _)| said);
         Self::Connection(format!("{doing}: {}", printable(text, 300)))
@@ -207,5 +229,21 @@ impl fmt::Display for Trouble {
 impl From<Error> for Trouble {
     fn from(error: Error) -> Self {
         Self::Final(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain_certificate_error;
+
+    #[test]
+    fn certificate_errors_say_what_to_do() {
+        let plain =
+            |name: &str| plain_certificate_error(&format!("invalid peer certificate: {name}"));
+        let own = plain("Other(OtherError(CaUsedAsEndEntity))");
+        assert!(own.contains("CA:FALSE") && !own.contains("Other"), "{own}");
+        assert!(plain("UnknownIssuer").contains("--ca FILE"));
+        assert_eq!(plain("Other(OtherError(X(1)))"), "invalid peer certificate: X(1)");
+        assert_eq!(plain("certificate expired"), "invalid peer certificate: certificate expired");
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     part::{Identity, PartFile},
     sink::{Sink, StreamSink},
 };
+use reqwest::Url;
 use session::digest::{Algorithm, Digest};
 use std::{
     fs,
@@ -62,6 +63,8 @@ pub(crate) struct Transfer<'c> {
     pub most_connections: usize,
     /// After which byte the last body ended early, and how often.
     pub ended_at: Option<(u64, u32)>,
+    /// Where the last answer came from.
+    pub sender: Option<Url>,
     pub first_byte: Option<Duration>,
     pub attempts: u32,
     pub connections: u32,
@@ -122,6 +125,7 @@ impl<'c> Transfer<'c> {
             exists,
             most_connections: options.connections,
             ended_at: None,
+            sender: None,
             first_byte: None,
             attempts: 0,
             connections: 0,
@@ -189,6 +193,10 @@ impl<'c> Transfer<'c> {
                     self.begin_again(&why)?;
                 }
                 Trouble::Retry(error, asked) => {
+                    let is_silent = matches!(error, Error::Stalled(_) | Error::Connection(_));
+                    if let Some(sender) = self.sender.take().filter(|_| is_silent) {
+                        self.client.http.blame(&sender);
+                    }
                     let held = self.sink.held();
                     if self.can_resume() && held.saturating_sub(mark) >= self.real_progress() {
                         (failures, mark) = (0, held);

@@ -5,20 +5,28 @@
 //! Credentials go only to the origin that they were given for.
 
 use crate::{
-    Error, Options, answer::Answer, error::Trouble, name::without_credentials, text::printable,
+    Error, Options, addresses::Addresses, answer::Answer, error::Trouble,
+    name::without_credentials, text::printable,
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
-use percent_encoding::percent_decode_str;
+use percent_encoding::{CONTROLS, percent_decode_str, percent_encode};
 use reqwest::{Body, Client, RequestBuilder, Response, Url, redirect::Policy};
-use std::time::{Duration, SystemTime};
+use std::{
+    env,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 use tokio::time::timeout;
 
 const MAX_REDIRECTS: usize = 10;
 const MAX_FIELDS: usize = 128;
 /// How much of an error's text is read and shown.
 const MAX_DETAIL: usize = 200;
+/// After this time without an answer, another address of the same name is asked, too.
+const SILENCE: Duration = Duration::from_secs(5);
 /// How long an error's text is waited for.
 const DETAIL_TIME: Duration = Duration::from_secs(2);
 
@@ -81,13 +89,17 @@ pub(crate) struct Wanted<'a> {
 #[derive(Debug)]
 pub(crate) struct Http {
     client: Client,
+    addresses: Addresses,
     allow_downgrade: bool,
+    silence: Duration,
     patience: Duration,
 }
 
 impl Http {
     pub(crate) fn new(options: &Options) -> Result<Self, Error> {
+        let addresses = Addresses::default();
         let builder = Client::builder()
+            .dns_resolver(Arc::new(addresses.clone()))
             .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none())
             .referer(false)
@@ -96,7 +108,8 @@ impl Http {
             .http1_max_headers(MAX_FIELDS)
             .tcp_nodelay(true)
             .connect_timeout(options.connect_timeout);
-        let builder = if options.proxy_from_environment { builder } else { builder.no_proxy() };
+        let direct = !options.proxy_from_environment || excludes_all();
+        let builder = if direct { builder.no_proxy() } else { builder };
         let builder = match &options.ca {
             Some(file) => {
                 let pem = std::fs::read(file).map_err(|e| Error::file("read", file, e))?;
@@ -116,7 +129,9 @@ impl Http {
             builder.build().map_err(|error| Error::connection("cannot set up HTTP", &error))?;
         Ok(Self {
             client,
+            addresses,
             allow_downgrade: options.allow_downgrade,
+            silence: options.connect_timeout.min(SILENCE),
             patience: options.connect_timeout + options.stall_time,
         })
     }
@@ -150,13 +165,42 @@ impl Http {
         target.start.clone()
     }
 
+    /// Sends a request without a body. If nothing answers for a while, another address of the name is asked at the same
+    /// time: one may accept connections and stay silent.
     async fn send(&self, request: RequestBuilder, url: &Url) -> Result<Response, Trouble> {
+        let name = url.host_str().unwrap_or_default();
+        let second = request.try_clone();
+        let ended = timeout(self.patience, async {
+            let mut first = pin!(request.send());
+            if let Ok(answer) = timeout(self.silence, &mut first).await {
+                return answer;
+            }
+            let Some(second) = second.filter(|_| self.addresses.blame(name)) else {
+                return first.await;
+            };
+            let mut second = pin!(second.send());
+            tokio::select! {
+                answer = &mut first => if answer.is_ok() { answer } else { second.await },
+                answer = &mut second => if answer.is_ok() { answer } else { first.await },
+            }
+        });
         let asked = host(url);
-        match timeout(self.patience, request.send()).await {
+        match ended.await {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(failed(&asked, &error)),
-            Err(_) => Err(Trouble::retry(Error::Stalled(format!("{asked} does not answer")))),
+            Ok(Err(error)) => {
+                self.addresses.blame(name);
+                Err(failed(&asked, &error))
+            }
+            Err(_) => {
+                self.addresses.blame(name);
+                Err(Trouble::retry(Error::Stalled(format!("{asked} does not answer"))))
+            }
         }
+    }
+
+    /// The server of this URL failed after it had accepted a connection: other addresses of its name are tried first.
+    pub(crate) fn blame(&self, url: &Url) {
+        self.addresses.blame(url.host_str().unwrap_or_default());
     }
 
     /// Where a redirect leads, if it may be followed.
@@ -226,15 +270,31 @@ pub(crate) fn redirection(response: &Response, url: &Url) -> Result<Option<Url>,
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }
-    let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
-    let location = location.and_then(|location| url.join(location).ok());
+    let location = response.headers().get(header::LOCATION).map(reference);
+    let location = location.and_then(|location| url.join(&location).ok());
     let missing = || Error::Redirect(format!("{} redirects to no usable address", host(url)));
     location.map(Some).ok_or_else(|| missing().into())
 }
 
+/// The text of a reference. Bytes that are no UTF-8 are percent-encoded, as browsers do.
+fn reference(value: &HeaderValue) -> String {
+    let bytes = value.as_bytes();
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => percent_encode(bytes, CONTROLS).to_string(),
+    }
+}
+
+/// Whether `NO_PROXY` is or lists `*`, which excludes every host, also one that is an address.
+fn excludes_all() -> bool {
+    let list = env::var("NO_PROXY").or_else(|_| env::var("no_proxy")).unwrap_or_default();
+    list.split(',').any(|entry| entry.trim() == "*")
+}
+
 fn read(response: Response) -> Result<(Answer, Body), Trouble> {
-    let answer = Answer::read(response.status(), response.headers(), SystemTime::now())
+    let mut answer = Answer::read(response.status(), response.headers(), SystemTime::now())
         .map_err(|why| Trouble::Final(Error::Answer(why)))?;
+    answer.sender = Some(response.url().clone());
     Ok((answer, http::Response::from(response).into_body()))
 }
 
@@ -293,6 +353,20 @@ mod tests {
         assert_eq!(detail_text(b" <html>x"), "");
         assert_eq!(detail_text(b""), "");
         assert!(detail_text("\u{e9}".repeat(400).as_bytes()).len() <= MAX_DETAIL + 2);
+    }
+
+    #[test]
+    fn locations_of_any_encoding_are_read() {
+        let base: Url = "http://h/d/".parse().unwrap();
+        for (bytes, led) in [
+            (&b"caf\xc3\xa9?q=\xc3\xa9"[..], "http://h/d/caf%C3%A9?q=%C3%A9"),
+            (b"/caf\xe9?q=\xe9", "http://h/caf%E9?q=%E9"),
+            (b"//b\xc3\xbc.example/x", "http://xn--b-eha.example/x"),
+            (b"/a%20b", "http://h/a%20b"),
+        ] {
+            let value = HeaderValue::from_bytes(bytes).unwrap();
+            assert_eq!(base.join(&reference(&value)).unwrap().as_str(), led);
+        }
     }
 
     #[test]

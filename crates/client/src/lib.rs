@@ -16,6 +16,7 @@
 //! a URL or list leads out of the directory.
 
 mod accept;
+mod addresses;
 mod answer;
 mod attempt;
 mod blocks;
@@ -47,7 +48,7 @@ pub use client::{Client, Destination, GetRequest};
 pub use error::Error;
 pub use hash::DigestArg;
 pub use list::{ListEntry, read_list};
-pub use name::{MAX_NAME_LEN, file_name, path_within, upload_url};
+pub use name::{MAX_NAME_LEN, check_sent_name, file_name, path_within, upload_url};
 pub use options::{Options, Progress, Report, ReportedDigest, Status};
 pub use put::{PutRequest, Source};
 pub use routes::Routes;

@@ -18,8 +18,9 @@ pub struct ListEntry {
 }
 
 /// Reads a list. Empty lines and those that begin with `#` are left out. A wrong line is an entry with an error, so
-/// that the others are transferred all the same.
+/// that the others are transferred all the same. A byte order mark is no part of the first line.
 pub fn read_list(text: &str) -> Vec<ListEntry> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = text.lines().enumerate();
     let lines = lines.map(|(at, line)| (at + 1, line.trim_end_matches('\r')));
     let lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
@@ -55,5 +56,15 @@ mod tests {
         let (a, c) = (PathBuf::from("a"), PathBuf::from("sub/c d"));
         assert_eq!(files, [Some(&a), Some(&c), None, None]);
         assert!(list[2].file.as_ref().unwrap_err().to_string().contains("line 5 of the list"));
+    }
+
+    #[test]
+    fn byte_order_mark_is_no_part_of_a_line() {
+        for text in ["\u{feff}http://h/a\nhttp://h/b\n", "\u{feff}# c\r\nhttp://h/a\r\nhttp://h/b"]
+        {
+            let list = read_list(text);
+            let urls: Vec<_> = list.iter().map(|entry| entry.url.as_str()).collect();
+            assert_eq!(urls, ["http://h/a", "http://h/b"]);
+        }
     }
 }

@@ -38,7 +38,7 @@ pub fn file_name(url: &str) -> Result<String, Error> {
 /// Whether this can be the name of a file.
 pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     match name {
-        "" => Err("the URL names no file"),
+        "" => Err("it names no file"),
         "." | ".." => Err("\".\" and \"..\" are not file names"),
         _ if name.contains(['/', '\\']) => Err("a file name cannot contain slashes"),
         _ if name.chars().any(char::is_control) => {
@@ -47,6 +47,25 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
         _ if name.len() > MAX_NAME_LEN => Err("the file name is longer than 244 bytes"),
         _ => Ok(()),
     }
+}
+
+/// Checks the name under which something is sent, as the receiver will; `-` is standard input.
+///
+/// # Errors
+/// The receiver would refuse it; the text says to use `--name`.
+pub fn check_sent_name(what: &Path, name: Option<&str>) -> Result<(), Error> {
+    let refused = |shown: &str, why: &str| {
+        Error::Usage(format!("{}: {why}. Name it: --name NAME", printable(shown, 200)))
+    };
+    if let Some(name) = name {
+        return check_name(name).map_err(|why| refused(&format!("--name {name}"), why));
+    }
+    // A path that cannot be read has an error of its own.
+    let Some(whole) = what.canonicalize().ok().filter(|_| what != Path::new("-")) else {
+        return Ok(());
+    };
+    let own = whole.file_name().and_then(|own| own.to_str());
+    own.map_or(Ok(()), check_name).map_err(|why| refused(&what.to_string_lossy(), why))
 }
 
 /// A name from a list, which may name directories but stays inside the one that it is put into.
@@ -133,6 +152,22 @@ mod tests {
             assert!(error.contains("-o FILE"), "{error}");
         }
         assert!(file_name(&long[..long.len() - 1]).is_ok());
+    }
+
+    #[test]
+    fn sent_names_are_checked_where_they_can_be_changed() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["a\nb", "a\u{9b}b", "a\\b"] {
+            let file = directory.path().join(name);
+            std::fs::write(&file, b"").unwrap();
+            let error = check_sent_name(&file, None).expect_err(name).to_string();
+            assert!(error.contains("--name NAME") && !error.contains(char::is_control), "{error}");
+            assert!(check_sent_name(&file, Some("c")).is_ok());
+            assert!(check_sent_name(&file, Some(name)).is_err());
+        }
+        assert!(check_sent_name(Path::new("-"), None).is_ok());
+        assert!(check_sent_name(Path::new("/no/such/file"), None).is_ok());
+        assert!(check_sent_name(Path::new("-"), Some("")).is_err());
     }
 
     #[test]

@@ -217,7 +217,10 @@ impl Upload<'_> {
             let (answer, stalled) = (pin!(request.send()), pin!(self.stalled(&sending)));
             tokio::select! {
                 response = answer => response,
-                error = stalled => return Err(Trouble::retry(error)),
+                error = stalled => {
+                    self.client.http.blame(url);
+                    return Err(Trouble::retry(error));
+                }
             }
         };
         if let Some(why) = sending.failure() {
@@ -227,7 +230,10 @@ impl Upload<'_> {
             }
             .into());
         }
-        let response = response.map_err(|error| failed(&host(url), &error))?;
+        let response = response.map_err(|error| {
+            self.client.http.blame(url);
+            failed(&host(url), &error)
+        })?;
         let answer = Answer::read(response.status(), response.headers(), SystemTime::now())
             .map_err(|why| Trouble::Final(Error::Answer(why)))?;
         self.hops = answer.hops;

@@ -12,6 +12,7 @@ use serde_json::Value;
 use std::{
     fs,
     io::Write,
+    net::TcpListener,
     path::Path,
     process::{Child, Command, Output, Stdio},
     thread,
@@ -281,4 +282,68 @@ fn wrong_usage_of_get_is_refused() {
     }
     let help = text(&call(&["get", "--help"]).stdout);
     assert!(help.contains("Examples:"), "{help}");
+}
+
+/// A server at one of two addresses, and silence at the other, under one name.
+fn silent_address(silent: &str, good: &str) {
+    let server = Server::start_at(&format!("{good}:0"), serve);
+    let port = server.address.port();
+    let listener = TcpListener::bind((silent, port)).unwrap();
+    thread::spawn(move || {
+        // Connections stay open until the process ends.
+        let held: Vec<_> = listener.incoming().map_while(Result::ok).take(20).collect();
+        drop(held);
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = path(directory.path(), "hosts");
+    fs::write(&hosts, "127.0.0.2 two.test\n127.0.0.3 two.test\n127.0.0.1 localhost\n").unwrap();
+    let (url, file) = (format!("http://two.test:{port}/f"), path(directory.path(), "f"));
+    let script = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, &hosts]).arg(longhaul().get_program());
+    let output = command
+        .args(["get", &url, "-o", &file, "--connect-timeout", "1s", "--retries", "0", "--json"])
+        .env("XDG_CONFIG_HOME", "/no/such/directory")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{silent}: {}", text(&output.stderr));
+    assert_eq!(fs::read(file).unwrap(), data());
+    assert_eq!(line(&output)["attempts"], 1);
+}
+
+#[test]
+fn get_asks_the_next_address_of_a_silent_server() {
+    // Whichever is asked first.
+    silent_address("127.0.0.2", "127.0.0.3");
+    silent_address("127.0.0.3", "127.0.0.2");
+}
+
+#[test]
+fn get_connect_timeout_ends_a_silent_handshake() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/f", listener.local_addr().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let into = directory.path().to_str().unwrap();
+    let limits = ["--connect-timeout", "200ms", "--retries", "0", "--stall-time", "10min"];
+    let output = run(&[&[url.as_str(), "-d", into], &limits[..]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("timed out"), "{}", text(&output.stderr));
+    let zero = run(&[&url, "-d", into, "--connect-timeout", "0s"]);
+    assert_eq!(zero.status.code(), Some(2));
+}
+
+#[test]
+fn get_uses_no_proxy_where_all_hosts_are_excluded() {
+    let server = Server::start(|_, request, conn| serve(request, conn));
+    let directory = tempfile::tempdir().unwrap();
+    for (name, list, ok) in
+        [("a", "*", true), ("b", "x.example, *", true), ("c", "x.example", false)]
+    {
+        let (url, file) = (server.url("/f"), path(directory.path(), name));
+        let mut command = get(&[&url, "-o", &file, "--env-proxy", "--retries", "0"]);
+        // Nothing listens there.
+        command.env("http_proxy", "http://127.0.0.1:1").env("NO_PROXY", list);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.success(), ok, "{list}: {}", text(&output.stderr));
+    }
 }

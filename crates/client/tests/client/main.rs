@@ -5,6 +5,7 @@ mod answers;
 mod common;
 mod disk;
 mod faults;
+mod manners;
 mod parallel;
 mod parcels;
 mod rules;
