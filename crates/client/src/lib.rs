@@ -40,6 +40,7 @@ mod put;
 mod ranges;
 mod routes;
 mod sink;
+mod source;
 mod stop;
 mod team;
 mod text;

@@ -2,7 +2,7 @@
 //! An upload by PUT.
 //!
 //! A file is hashed, then sent with its length and `Repr-Digest`; PUT is idempotent, so what broke is sent again from the
-//! start. Standard input is sent in chunks, once. A server may answer before it has read everything: what it says counts,
+//! start. A file whose length is only a hint is copied first. Standard input is sent in chunks, once. A server may answer before it has read everything: what it says counts,
 //! also when it closes at once.
 
 use crate::{
@@ -10,9 +10,10 @@ use crate::{
     answer::Answer,
     blocks::{Blocks, Sending},
     error::Trouble,
-    hash,
+    hash::RunningDigest,
     http::{Http, Target, detail, failed, host, redirection, refusal},
     pace::{back_off, chance},
+    source::{Copies, ends_elsewhere},
 };
 use http::{HeaderValue, StatusCode, header};
 use reqwest::{Body, Url};
@@ -21,7 +22,7 @@ use std::{
     fs::{File, Metadata},
     future::Future,
     io::{self, Read},
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::PathBuf,
     pin::pin,
     sync::Arc,
@@ -64,13 +65,48 @@ pub struct PutRequest {
 struct Sent {
     file: PathBuf,
     length: u64,
-    /// Inode and time of change, which tell most changes.
-    stamp: (u64, i64, i64),
+    /// Its length, inode and time of change, which tell most changes.
+    stamp: Stamp,
+    /// What is sent instead of a file whose length is only a hint.
+    copy: Option<Arc<File>>,
     digest: Digest,
 }
 
-fn stamp(data: &Metadata) -> (u64, i64, i64) {
-    (data.ino(), data.mtime(), data.mtime_nsec())
+impl Sent {
+    /// The content, from its beginning.
+    fn open(&self) -> Result<Box<dyn Read + Send>, Error> {
+        if let Some(copy) = &self.copy {
+            return Ok(Box::new(Again { file: Arc::clone(copy), at: 0 }));
+        }
+        let opened = File::open(&self.file);
+        Ok(Box::new(opened.map_err(|error| Error::file("read", &self.file, error))?))
+    }
+}
+
+/// Reads a file that others read, too.
+struct Again {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Read for Again {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.file.read_at(buffer, self.at)?;
+        self.at += length as u64;
+        Ok(length)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    length: u64,
+    inode: u64,
+    modified: (i64, i64),
+}
+
+fn stamp(data: &Metadata) -> Stamp {
+    let modified = (data.mtime(), data.mtime_nsec());
+    Stamp { length: data.len(), inode: data.ino(), modified }
 }
 
 /// One upload.
@@ -178,10 +214,7 @@ impl Upload<'_> {
         for _ in 0..=MAX_REDIRECTS {
             let source: Box<dyn Read + Send> = match (stream.take(), sent) {
                 (Some(stream), _) => stream,
-                (None, Some(sent)) => {
-                    let opened = File::open(&sent.file);
-                    Box::new(opened.map_err(|error| Error::file("read", &sent.file, error))?)
-                }
+                (None, Some(sent)) => sent.open()?,
                 (None, None) => {
                     let text = "the server redirects, but standard input cannot be sent twice";
                     return Err(Error::Redirect(text.to_owned()).into());
@@ -288,9 +321,20 @@ fn examine(file: PathBuf) -> Result<Sent, Error> {
     if !data.is_file() {
         return Err(failed(io::Error::other("it is not a regular file")));
     }
-    let digest = hash::of_file(&file, Algorithm::Sha256)?;
-    let (length, stamp) = (data.len(), stamp(&data));
-    let sent = Sent { file, length, stamp, digest };
+    let opened = File::open(&file).map_err(failed)?;
+    let mut copy = None;
+    let length = if ends_elsewhere(&opened, data.len()).map_err(failed)? {
+        let mut copies = Copies::new().map_err(failed)?;
+        let length = copies.add(&opened).map_err(failed)?;
+        copy = Some(Arc::new(copies.into_file()));
+        length
+    } else {
+        data.len()
+    };
+    let mut running = RunningDigest::new(Algorithm::Sha256);
+    running.read_to(copy.as_deref().unwrap_or(&opened), &file, length)?;
+    let digest = running.digest();
+    let sent = Sent { length, stamp: stamp(&data), copy, file, digest };
     check_unchanged(&sent)?;
     Ok(sent)
 }
@@ -298,10 +342,11 @@ fn examine(file: PathBuf) -> Result<Sent, Error> {
 fn check_unchanged(sent: &Sent) -> Result<(), Error> {
     let now = std::fs::metadata(&sent.file).map_err(|e| Error::file("read", &sent.file, e))?;
     let changed = |why: String| Err(Error::SourceChanged { file: sent.file.clone(), why });
-    if now.len() != sent.length {
-        return changed(format!("it had {} bytes and has {}", sent.length, now.len()));
+    if now.len() != sent.stamp.length {
+        return changed(format!("it had {} bytes and has {}", sent.stamp.length, now.len()));
     }
-    if stamp(&now) != sent.stamp {
+    // Where a length is only a hint, a date is no more than that.
+    if sent.copy.is_none() && stamp(&now) != sent.stamp {
         return changed("its date is another one now".to_owned());
     }
     Ok(())

@@ -64,6 +64,23 @@ fn file(directory: &Path, length: usize) -> (std::path::PathBuf, Vec<u8>) {
 }
 
 #[test]
+fn file_whose_length_is_a_hint_is_sent_to_its_end() {
+    // Their length by stat is 0 and 4096.
+    for path in ["/proc/version", "/sys/kernel/mm/transparent_hugepage/enabled"] {
+        let Ok(expected) = fs::read(path) else { continue };
+        let server = Server::start(move |number, request, conn| {
+            assert_eq!(body(request, conn), expected);
+            // A copy can be sent again.
+            conn.answer(if number == 0 { "503 Busy" } else { "201 Created" }, &[], b"");
+        });
+        let report = put(quick(), of_file(&server.url("/f"), Path::new(path)));
+        assert_eq!(report.result.unwrap(), Status::Complete, "{path}");
+        assert_eq!(report.bytes, fs::read(path).unwrap().len() as u64, "{path}");
+        assert_ne!(server.asked()[1].field("content-length"), "0");
+    }
+}
+
+#[test]
 fn file_is_sent_with_length_and_digest() {
     let directory = tempfile::tempdir().unwrap();
     for length in [0, 1, 300_000] {
