@@ -5,15 +5,19 @@
 //! They are compared, and get their attributes again. Everything else is removed from the directory before an entry is added,
 //! so that it never differs from the result of an extraction without interruptions.
 //!
-//! Threats: an archive names any path, links anywhere, and goes through its own links. Each name is resolved by the kernel
-//! below the directory and through no link (`openat2(2)`, `RESOLVE_BENEATH`, `RESOLVE_NO_SYMLINKS`), replayed or not;
-//! links that lead out are refused. An entry that was replaced between two processes is not written to.
+//! Threats: an archive names any path, links anywhere, and goes through its own links. Each name is resolved beneath the
+//! directory (see `beneath`), replayed or not. An entry that was replaced between two processes is not written to.
 
-use super::archive_stream::{ArchiveStream, Held};
+use super::{
+    archive_stream::{ArchiveStream, Held},
+    beneath,
+    date::Date,
+    sparse,
+};
 use crate::{Error, part::is_own, text::printable};
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
-    fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT},
+    fs::{AtFlags, Dir, FileType, Mode, OFlags},
     io::Errno,
 };
 use std::{
@@ -63,29 +67,35 @@ struct Extraction<'a> {
 }
 
 /// Permissions and date.
-struct Attributes {
-    mode: u32,
-    seconds: i64,
+pub(super) struct Attributes {
+    /// Without setuid and setgid bits, so that no entry becomes a program that runs as its owner.
+    pub mode: u32,
+    pub date: Option<Date>,
 }
 
 impl Attributes {
-    fn of(entry: &Entry<'_, impl Read>) -> io::Result<Self> {
-        let header = entry.header();
-        // Without setuid and setgid bits, no entry becomes a program that runs as its owner.
-        let mode = header.mode()? & 0o777;
-        Ok(Self { mode, seconds: i64::try_from(header.mtime()?).unwrap_or(i64::MAX) })
-    }
-
-    fn times(&self) -> Timestamps {
-        Timestamps {
-            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-            last_modification: Timespec { tv_sec: self.seconds, tv_nsec: 0 },
+    fn of(entry: &mut Entry<'_, impl Read>) -> io::Result<Self> {
+        let mut date = None;
+        for extension in entry.pax_extensions()?.into_iter().flatten() {
+            let extension = extension?;
+            if extension.key_bytes() == b"mtime" {
+                let text = extension.value().ok().and_then(Date::parse);
+                date = Some(text.ok_or_else(|| io::Error::other("its date cannot be read"))?);
+            }
         }
+        let header = entry.header();
+        // Before 1970 the number is negative, in two's complement.
+        let seconds = header.mtime()?.cast_signed();
+        let date = Some(date.unwrap_or(Date::from_seconds(seconds)));
+        Ok(Self { mode: header.mode()? & 0o777, date })
     }
 
-    fn set(&self, file: &File) -> io::Result<()> {
-        rustix::fs::fchmod(file, Mode::from_raw_mode(self.mode))?;
-        Ok(rustix::fs::futimens(file, &self.times())?)
+    pub(super) fn set(&self, file: &File) -> io::Result<()> {
+        rustix::fs::fchmod(file, Mode::from_raw_mode(self.mode & 0o777))?;
+        match self.date {
+            Some(date) => Ok(rustix::fs::futimens(file, &date.times())?),
+            None => Ok(()),
+        }
     }
 }
 
@@ -116,6 +126,8 @@ impl<'a> Extraction<'a> {
         if replayed.is_some() && !is_own(&File::from(root.try_clone()?).metadata()?) {
             return Err(io::Error::other("it belongs to another user"));
         }
+        // Until it is complete nobody else reads it, whatever its own permissions are.
+        rustix::fs::fchmod(&root, Mode::RWXU)?;
         let (directories, buffer) = (Vec::new(), vec![0; PIECE]);
         Ok(Self { stream, directory, root, directories, replayed, buffer })
     }
@@ -135,26 +147,32 @@ impl<'a> Extraction<'a> {
             self.remove_others()?;
             self.stream.record()?;
         }
-        let (parent, name) = self.place_of(path)?;
+        let (parent, name) = beneath::place_of(self.root.as_fd(), path)?;
         match kind {
             EntryType::Directory => {
-                make_directory(parent.as_fd(), name)?;
-                beneath(parent.as_fd(), name, OFlags::DIRECTORY | OFlags::PATH, Mode::empty())?;
+                beneath::make_directory(parent.as_fd(), name)?;
+                let flags = OFlags::DIRECTORY | OFlags::PATH;
+                beneath::open(parent.as_fd(), name, flags, Mode::empty())?;
                 return Ok(Some(attributes));
             }
             EntryType::Symlink => {
                 let target = link_of(entry)?;
-                if leads_out(path, &target) {
+                if beneath::leads_out(path, &target) {
                     return Err(io::Error::other("the link leads outside"));
                 }
                 match rustix::fs::symlinkat(&target, &parent, name) {
                     Err(Errno::EXIST) if is_replayed => is_link(&parent, name, &target)?,
                     made => made?,
                 }
-                let flags = AtFlags::SYMLINK_NOFOLLOW;
-                rustix::fs::utimensat(&parent, name, &attributes.times(), flags)?;
+                if let Some(date) = attributes.date {
+                    let flags = AtFlags::SYMLINK_NOFOLLOW;
+                    rustix::fs::utimensat(&parent, name, &date.times(), flags)?;
+                }
             }
-            EntryType::Link => self.link(&link_of(entry)?, &parent, name, is_replayed)?,
+            EntryType::Link => {
+                let place = (parent.as_fd(), name);
+                beneath::hard_link(self.root.as_fd(), &link_of(entry)?, place, is_replayed)?;
+            }
             EntryType::Regular | EntryType::Continuous => {
                 let size = entry.size();
                 let held = if is_replayed { held(parent.as_fd(), name, size)? } else { None };
@@ -166,38 +184,6 @@ impl<'a> Extraction<'a> {
             }
         }
         Ok(None)
-    }
-
-    /// The directory of an entry, made where it is missing, and its name in it.
-    fn place_of<'p>(&self, path: &'p Path) -> io::Result<(OwnedFd, &'p OsStr)> {
-        let name = path.file_name().expect("a path of normal components");
-        let parent = match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            Some(parent) => make_directories(self.root.as_fd(), parent)?,
-            None => self.root.try_clone()?,
-        };
-        Ok((parent, name))
-    }
-
-    /// Makes a hard link to an earlier entry.
-    fn link(
-        &self,
-        target: &Path,
-        parent: &OwnedFd,
-        name: &OsStr,
-        is_replayed: bool,
-    ) -> io::Result<()> {
-        let target = normal(target).ok_or_else(|| io::Error::other("the link leads outside"))?;
-        let name_there = target.file_name().expect("a path of normal components");
-        let there = match target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            Some(parent) => beneath(self.root.as_fd(), parent, OFlags::DIRECTORY, Mode::empty())?,
-            None => self.root.try_clone()?,
-        };
-        match rustix::fs::linkat(&there, name_there, parent, name, AtFlags::empty()) {
-            Err(Errno::EXIST) if is_replayed => {
-                is_same(there.as_fd(), name_there, parent.as_fd(), name)
-            }
-            made => Ok(made?),
-        }
     }
 
     /// Writes a file behind what is here of it; with the file.
@@ -219,11 +205,11 @@ impl<'a> Extraction<'a> {
             }
             Some(held) => {
                 from = held.length;
-                File::from(beneath(parent, name, flags, Mode::empty())?)
+                File::from(beneath::open(parent, name, flags, Mode::empty())?)
             }
             None => {
                 flags |= OFlags::CREATE | OFlags::EXCL;
-                File::from(beneath(parent, name, flags, Mode::RUSR | Mode::WUSR)?)
+                File::from(beneath::open(parent, name, flags, Mode::RUSR | Mode::WUSR)?)
             }
         };
         self.stream.begin_content(held);
@@ -235,7 +221,7 @@ impl<'a> Extraction<'a> {
             }
             // No piece is partly from the file and partly from the session.
             if at >= from {
-                file.write_all_at(&self.buffer[..length], at)?;
+                write_sparsely(&file, &self.buffer[..length], at)?;
             }
             at += length as u64;
         }
@@ -267,7 +253,7 @@ impl<'a> Extraction<'a> {
         let (mut left, mut others) = (vec![PathBuf::from(".")], Vec::new());
         while let Some(directory) = left.pop() {
             let flags = OFlags::DIRECTORY | OFlags::RDONLY;
-            let opened = beneath(self.root.as_fd(), &directory, flags, Mode::empty())?;
+            let opened = beneath::open(self.root.as_fd(), &directory, flags, Mode::empty())?;
             for item in Dir::read_from(&opened)? {
                 let item = item?;
                 let name = OsStr::from_bytes(item.file_name().to_bytes());
@@ -287,7 +273,7 @@ impl<'a> Extraction<'a> {
         }
         // Those within others come behind them.
         for path in others.iter().rev() {
-            let (parent, name) = self.place_of(path)?;
+            let (parent, name) = beneath::place_of(self.root.as_fd(), path)?;
             rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?;
         }
         Ok(())
@@ -308,7 +294,7 @@ impl<'a> Extraction<'a> {
         // Last, and from within: putting something in changes a directory's date, and may need its permission.
         for (path, attributes) in self.directories.into_iter().rev() {
             let flags = OFlags::DIRECTORY | OFlags::RDONLY;
-            let set = beneath(self.root.as_fd(), &path, flags, Mode::empty())
+            let set = beneath::open(self.root.as_fd(), &path, flags, Mode::empty())
                 .and_then(|file| attributes.set(&File::from(file)));
             set.map_err(|error| Error::file("write", &self.directory.join(&path), error))?;
         }
@@ -316,10 +302,23 @@ impl<'a> Extraction<'a> {
     }
 }
 
+/// Writes behind the end of a file, without its blocks of zeros.
+fn write_sparsely(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+    for (piece, is_zero) in sparse::pieces(at, bytes) {
+        let (from, to) = (at + piece.start as u64, at + piece.end as u64);
+        if is_zero {
+            sparse::lengthen(file, to)?;
+        } else {
+            file.write_all_at(&bytes[piece], from)?;
+        }
+    }
+    Ok(())
+}
+
 /// What is here of a file of this size; `None` if it is not there.
 fn held(parent: BorrowedFd<'_>, name: &OsStr, size: u64) -> io::Result<Option<Held>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = match beneath(parent, name, flags, Mode::empty()) {
+    let file = match beneath::open(parent, name, flags, Mode::empty()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => File::from(file?),
     };
@@ -348,101 +347,8 @@ fn is_link(parent: &OwnedFd, name: &OsStr, target: &Path) -> io::Result<()> {
     Err(io::Error::other("it is another link now"))
 }
 
-/// Two names are those of one file.
-fn is_same(
-    there: BorrowedFd<'_>,
-    name_there: &OsStr,
-    parent: BorrowedFd<'_>,
-    name: &OsStr,
-) -> io::Result<()> {
-    let flags = AtFlags::SYMLINK_NOFOLLOW;
-    let one = rustix::fs::statat(there, name_there, flags)?;
-    let other = rustix::fs::statat(parent, name, flags)?;
-    if (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino) {
-        return Ok(());
-    }
-    Err(io::Error::other("it is another file now"))
-}
-
 fn link_of(entry: &Entry<'_, impl Read>) -> io::Result<PathBuf> {
     let target = entry.link_name_bytes().filter(|target| !target.is_empty());
     let target = target.ok_or_else(|| io::Error::other("the link leads nowhere"))?;
     Ok(PathBuf::from(std::ffi::OsStr::from_bytes(&target)))
-}
-
-/// Only normal components, and some.
-fn normal(path: &Path) -> Option<PathBuf> {
-    let all = path.components().all(|part| matches!(part, Component::Normal(_)));
-    (all && path.file_name().is_some()).then(|| path.to_owned())
-}
-
-/// Whether a symbolic link at this path may lead out of the directory. `..` is allowed only at the beginning: after
-/// a name, which may be another link, its target is unknown.
-fn leads_out(path: &Path, target: &Path) -> bool {
-    let mut above = path.components().count() - 1;
-    let mut names = false;
-    for component in target.components() {
-        match component {
-            Component::Normal(_) => names = true,
-            Component::CurDir => {}
-            Component::ParentDir if names || above == 0 => return true,
-            Component::ParentDir => above -= 1,
-            Component::RootDir | Component::Prefix(_) => return true,
-        }
-    }
-    false
-}
-
-fn beneath(
-    at: BorrowedFd<'_>,
-    path: impl AsRef<Path>,
-    flags: OFlags,
-    mode: Mode,
-) -> io::Result<OwnedFd> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    Ok(rustix::fs::openat2(at, path.as_ref(), flags | OFlags::CLOEXEC, mode, resolve)?)
-}
-
-fn make_directory(at: BorrowedFd<'_>, name: impl AsRef<Path>) -> io::Result<()> {
-    match rustix::fs::mkdirat(at, name.as_ref(), Mode::RWXU) {
-        Err(error) if error != Errno::EXIST => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
-/// The directory at a path, made where it is missing.
-fn make_directories(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::DIRECTORY | OFlags::RDONLY;
-    if let Ok(directory) = beneath(root, path, flags, Mode::empty()) {
-        return Ok(directory);
-    }
-    let mut at = root.try_clone_to_owned()?;
-    for name in path.components() {
-        make_directory(at.as_fd(), name)?;
-        at = beneath(at.as_fd(), name, flags, Mode::empty())?;
-    }
-    Ok(at)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::leads_out;
-    use std::path::Path;
-
-    #[test]
-    fn links_may_go_up_to_the_directory_and_then_down() {
-        for (path, target, out) in [
-            ("link", "file", false),
-            ("link", "../file", true),
-            ("a/link", "../file", false),
-            ("a/link", "../../file", true),
-            ("a/link", "../b/../../file", true),
-            ("link", "a/..", true),
-            ("link", "./a/b", false),
-            ("a/link", "/etc/passwd", true),
-            ("a/b/link", "../../c/./d", false),
-        ] {
-            assert_eq!(leads_out(Path::new(path), Path::new(target)), out, "{path} -> {target}");
-        }
-    }
 }

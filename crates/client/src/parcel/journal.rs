@@ -9,12 +9,14 @@
 //!
 //! A header is written before its entry is created, by one call and unbuffered: after `kill -9` the directory has no entry
 //! that is not in the journal. The journal may end anywhere, also within a header. It is not trusted: the sender compares
-//! the beginning that it gives with its own archive, as it does with a file. It is locked, so that two transfers never mix.
+//! the beginning that it gives with its own archive, as it does with a file. It is locked, so that two transfers never mix,
+//! and private like the names in it.
 
+use super::private;
 use crate::{
     Error,
     parcel::Note,
-    part::{appended, open_locked, remove},
+    part::{appended, remove},
 };
 use std::{
     fs::File,
@@ -47,7 +49,7 @@ impl Journal {
     /// Opens and locks the journal of a directory, `NAME.part`; an empty one if there is none.
     pub(super) fn open(part: &Path) -> Result<Self, Error> {
         let path = appended(part, ".index");
-        Ok(Self { file: open_locked(&path)?, path, end: 0 })
+        Ok(Self { file: private::open(&path)?, path, end: 0 })
     }
 
     /// What it has of this transfer's archive; `None` if it is another transfer's, or none at all.
@@ -116,7 +118,7 @@ mod tests {
 
     fn note(bytes: u64) -> Note {
         let name = Some("tree".to_owned());
-        Note { kind: Kind::Directory, name, bytes: Some(bytes), mode: None, modified_ns: None }
+        Note { name, bytes: Some(bytes), ..Note::of(Kind::Directory) }
     }
 
     fn read(journal: &Journal, note: &Note) -> Option<Vec<u8>> {

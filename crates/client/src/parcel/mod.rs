@@ -10,12 +10,16 @@
 //! disk and `--max-size`, and without the code a sender cannot even send a name.
 
 mod archive_stream;
+mod beneath;
 mod code;
+mod date;
 mod extract;
 mod journal;
 mod note;
+mod private;
 mod receive;
 mod send;
+mod sparse;
 mod tree;
 mod unpack;
 

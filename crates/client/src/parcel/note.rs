@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The sender's description of the content: JSON in HELLO, which the receiver does not trust.
 
+use super::date::Date;
 use crate::{Error, name::check_name, text::printable};
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, SystemTime};
 
 /// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub struct Note {
     /// When it was changed: nanoseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified_ns: Option<u64>,
+    /// The same for dates before 1970 and after 2554: seconds since 1970 as a decimal number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_s: Option<String>,
 }
 
 impl Note {
@@ -55,20 +58,30 @@ impl Note {
             let shown = printable(name, 100);
             check_name(name).map_err(|why| unusable(&format!("{shown:?}: {why}")))?;
         }
+        if note.modified_s.as_ref().is_some_and(|text| Date::parse(text).is_none()) {
+            return Err(unusable("its date is not a number of seconds"));
+        }
         Ok(note)
     }
 
-    /// When it was changed.
-    pub(crate) fn modified(&self) -> Option<SystemTime> {
-        let since = Duration::from_nanos(self.modified_ns?);
-        SystemTime::UNIX_EPOCH.checked_add(since)
+    /// Nothing but what is sent.
+    pub(super) fn of(kind: Kind) -> Self {
+        let (name, bytes, mode) = (None, None, None);
+        Self { kind, name, bytes, mode, modified_ns: None, modified_s: None }
     }
-}
 
-/// Nanoseconds since 1970.
-pub(super) fn nanoseconds(time: SystemTime) -> Option<u64> {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    u64::try_from(since.as_nanos()).ok()
+    /// Says when it was changed.
+    pub(super) fn dated(self, date: Date) -> Self {
+        let modified_ns = date.nanoseconds();
+        let modified_s = modified_ns.is_none().then(|| date.to_string());
+        Self { modified_ns, modified_s, ..self }
+    }
+
+    /// When it was changed.
+    pub(super) fn date(&self) -> Option<Date> {
+        let text = || Date::parse(self.modified_s.as_ref()?);
+        self.modified_ns.map(Date::from_nanoseconds).or_else(text)
+    }
 }
 
 #[cfg(test)]
@@ -83,14 +96,17 @@ mod tests {
             bytes: Some(u64::MAX),
             mode: Some(0o7777),
             modified_ns: Some(u64::MAX),
+            modified_s: Some("-9223372036854775807.999999999".to_owned()),
         };
         let bytes = note.to_bytes();
-        assert!(bytes.len() < 1000);
+        assert!(bytes.len() < 1000, "HELLO has room for 4096");
         assert_eq!(Note::parse(&bytes).unwrap(), note);
         for name in ["", ".", "..", "a/b", "/etc", "a\\b", "a\nb", &"x".repeat(245)] {
             let note = Note { name: Some(name.to_owned()), ..note.clone() };
             assert!(Note::parse(&note.to_bytes()).is_err(), "{name:?}");
         }
         assert!(Note::parse(b"{}").is_err() && Note::parse(b"").is_err());
+        let note = Note { modified_s: Some("tomorrow".to_owned()), ..note };
+        assert!(Note::parse(&note.to_bytes()).is_err());
     }
 }

@@ -3,8 +3,11 @@
 
 use crate::{
     Error, Progress,
-    parcel::{Code, Kind, Note, ParcelReport, hexadecimal, shown_digest, unpack::DirectoryPart},
-    part::{Identity, PartFile},
+    parcel::{
+        Code, Kind, Note, ParcelReport, hexadecimal, private, shown_digest, sparse,
+        unpack::DirectoryPart,
+    },
+    part::{Identity, PartFile, appended},
 };
 use lsl::{Beginning, Incoming, Listener, Options, Outgoing, Route, Session, WholeDigest, Window};
 use session::lsl::record::EndCode;
@@ -244,7 +247,15 @@ impl ReceiveRequest {
         let identity = Identity { url, total: note.bytes, ..Identity::default() };
         // A pipe's bytes have no name by which they could be known again.
         let may_resume = note.kind == Kind::File;
+        // A pipe has no permissions of its own.
+        let is_private = note.mode.is_some();
+        if is_private {
+            private::create(&appended(&path, ".part"))?;
+        }
         let (mut part, known) = PartFile::open(&path, may_resume)?;
+        if is_private {
+            private::restrict(&part.reader().0);
+        }
         let beginning = if known.as_ref() == Some(&identity) {
             part.hold_all();
             hash_part(&part, digest).await?
@@ -302,12 +313,17 @@ impl Placing<'_> {
                     part.reset().await?;
                 }
                 kept?;
+                let (file, _) = part.reader();
                 if let Some(mode) = self.note.mode {
                     let permissions = fs::Permissions::from_mode(mode & 0o777);
-                    let _ = part.reader().0.set_permissions(permissions);
+                    let _ = file.set_permissions(permissions);
                 }
                 let length = session.statistics().received_bytes;
-                part.finish(length, self.note.modified(), self.overwrite).await?;
+                part.finish(length, None, self.overwrite).await?;
+                if let Some(date) = self.note.date() {
+                    // Not every file system keeps every date.
+                    let _ = rustix::fs::futimens(&file, &date.times());
+                }
                 report.file = Some(part.name().to_owned());
             }
             Place::Directory(part) => {
@@ -370,6 +386,21 @@ async fn hash_part(part: &PartFile, digest: Option<WholeDigest>) -> Result<Begin
     hashed.and_then(|hashed| hashed).map_err(|error: io::Error| Error::file("read", &path, error))
 }
 
+/// Writes a piece of a stream behind the end of a part, without its blocks of zeros.
+fn write(part: &PartFile, offset: u64, chunk: &[u8]) -> Result<(), Error> {
+    for (piece, is_zero) in sparse::pieces(offset, chunk) {
+        let (from, to) = (offset + piece.start as u64, offset + piece.end as u64);
+        if is_zero {
+            let (file, path) = part.reader();
+            sparse::lengthen(&file, to).map_err(|error| Error::file("write", &path, error))?;
+            part.ranges().insert(from, to);
+        } else {
+            part.writer().write(from, &chunk[piece])?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes a stream to a part, behind what is there.
 async fn keep(
     part: &mut PartFile,
@@ -380,7 +411,7 @@ async fn keep(
 ) -> Result<(), Error> {
     let kept = async {
         while let Some(chunk) = session.chunk().await? {
-            block_in_place(|| part.writer().write(offset, &chunk))?;
+            block_in_place(|| write(part, offset, &chunk))?;
             offset += chunk.len() as u64;
             shown.more(chunk.len(), session)?;
             part.checkpoint_if_due(identity);

@@ -4,9 +4,9 @@
 use crate::{
     Error, Progress,
     parcel::{
-        Code, Kind, Note, ParcelReport, hexadecimal, note::nanoseconds, shown_digest,
-        tree::StoredTree,
+        Code, Kind, Note, ParcelReport, date::Date, hexadecimal, shown_digest, tree::StoredTree,
     },
+    source::{Copies, ends_elsewhere},
 };
 use lsl::{Options, Outgoing, Route, Session, Stored, StoredFile, Window};
 use session::lsl::record::EndCode;
@@ -21,7 +21,10 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::oneshot,
+    time::{sleep, timeout},
+};
 
 /// How often progress is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -99,13 +102,13 @@ impl SendRequest {
         stop: impl Future<Output = ()>,
         report: &mut ParcelReport,
     ) -> Result<(), Error> {
-        let watched = match &self.parcel {
-            Parcel::Path(path) => Some((path.clone(), looked_at(path)?)),
-            Parcel::Pipe(_) => None,
-        };
-        let (mut content, note) = open(self.parcel, self.name)?;
-        report.name.clone_from(&note.name);
         let mut stop = pin!(stop);
+        let opened = tokio::select! {
+            opened = on_a_thread(move || open(self.parcel, self.name)) => opened?,
+            () = &mut stop => return Err(Error::Stopped),
+        };
+        let Opened { mut content, note, watched } = opened;
+        report.name.clone_from(&note.name);
         for beginning in 1.. {
             let session = begin(&mut content, &note, &self.goal, &self.options);
             let ended = tokio::select! {
@@ -127,7 +130,7 @@ impl SendRequest {
             }
         }
         match watched {
-            Some((path, before)) => unchanged(&path, &before),
+            Some(watched) => watched.unchanged(),
             None => Ok(()),
         }
     }
@@ -144,51 +147,85 @@ fn looked_at(path: &Path) -> Result<Metadata, Error> {
     std::fs::metadata(path).map_err(|error| Error::file("read", path, error))
 }
 
-/// Whether a file is still what it was before it was sent.
-fn unchanged(path: &Path, before: &Metadata) -> Result<(), Error> {
-    let of = |data: &Metadata| (data.len(), data.mtime(), data.mtime_nsec());
-    let now = looked_at(path)?;
-    if before.is_dir() || of(&now) == of(before) {
-        return Ok(());
+/// Runs what may take long, or never end, on a thread that no one waits for at the end.
+async fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let (sender, receiver) = oneshot::channel();
+    std::thread::spawn(move || sender.send(work()));
+    receiver.await.map_err(|_| Error::Usage("what is sent was not read".to_owned()))?
+}
+
+/// A file that must not change while it is sent.
+struct Watched {
+    path: PathBuf,
+    before: Metadata,
+    /// What is sent is a copy: the file system may say any date.
+    is_copy: bool,
+}
+
+impl Watched {
+    fn unchanged(&self) -> Result<(), Error> {
+        let Self { path, before, is_copy } = self;
+        let date = |data: &Metadata| (data.mtime(), data.mtime_nsec());
+        let now = looked_at(path)?;
+        if now.len() == before.len() && (*is_copy || date(&now) == date(before)) {
+            return Ok(());
+        }
+        let why = "its date or length is another one now".to_owned();
+        Err(Error::SourceChanged { file: path.clone(), why })
     }
-    let why = "its date or length is another one now".to_owned();
-    Err(Error::SourceChanged { file: path.to_owned(), why })
+}
+
+/// What is sent, and its description.
+struct Opened {
+    content: Content,
+    note: Note,
+    watched: Option<Watched>,
 }
 
 /// Opens and describes the content.
-fn open(parcel: Parcel, name: Option<String>) -> Result<(Content, Note), Error> {
+fn open(parcel: Parcel, name: Option<String>) -> Result<Opened, Error> {
     let path = match parcel {
         Parcel::Pipe(pipe) => {
-            let (bytes, mode, modified_ns) = (None, None, None);
-            let note = Note { kind: Kind::Pipe, name, bytes, mode, modified_ns };
-            return Ok((Content::Pipe(pipe), note));
+            let note = Note { name, ..Note::of(Kind::Pipe) };
+            return Ok(Opened { content: Content::Pipe(pipe), note, watched: None });
         }
         Parcel::Path(path) => path,
     };
+    let failed = |error| Error::file("read", &path, error);
     let data = looked_at(&path)?;
-    let whole = path.canonicalize().map_err(|error| Error::file("read", &path, error))?;
+    let whole = path.canonicalize().map_err(failed)?;
     let own = whole.file_name().and_then(|name| name.to_str()).map(str::to_owned);
     let name = name.or(own).ok_or_else(|| {
         Error::Usage(format!("{}: its name is not UTF-8. Name it: --name", path.display()))
     })?;
-    let (kind, stored): (_, Arc<dyn Stored>) = if data.is_dir() {
-        (Kind::Directory, Arc::new(StoredTree::list(&path)?))
+    let (kind, stored, watched): (_, Arc<dyn Stored>, _) = if data.is_dir() {
+        (Kind::Directory, Arc::new(StoredTree::list(&path)?), None)
     } else if data.is_file() {
-        let file = File::open(&path).and_then(StoredFile::new);
-        (Kind::File, Arc::new(file.map_err(|error| Error::file("read", &path, error))?))
+        let (file, is_copy) = open_file(&path, data.len()).map_err(failed)?;
+        let stored = StoredFile::new(file).map_err(failed)?;
+        let watched = Watched { path: path.clone(), before: data.clone(), is_copy };
+        (Kind::File, Arc::new(stored), Some(watched))
     } else {
         let text =
             "it is not a file or directory. To send what comes from it: longhaul send - < FILE";
         return Err(Error::file("send", &path, std::io::Error::other(text)));
     };
-    let note = Note {
-        kind,
-        name: Some(name),
-        bytes: Some(stored.length()),
-        mode: Some(data.mode() & 0o777),
-        modified_ns: data.modified().ok().and_then(nanoseconds),
-    };
-    Ok((Content::Stored(stored), note))
+    let (name, bytes, mode) = (Some(name), Some(stored.length()), Some(data.mode() & 0o777));
+    let note = Note { name, bytes, mode, ..Note::of(kind) }.dated(Date::of(&data));
+    Ok(Opened { content: Content::Stored(stored), note, watched })
+}
+
+/// Opens a file, or a copy of one whose length is only a hint.
+fn open_file(path: &Path, length: u64) -> std::io::Result<(File, bool)> {
+    let file = File::open(path)?;
+    if !ends_elsewhere(&file, length)? {
+        return Ok((file, false));
+    }
+    let mut copies = Copies::new()?;
+    copies.add(&file)?;
+    Ok((copies.into_file(), true))
 }
 
 /// Begins a session.

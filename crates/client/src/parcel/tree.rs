@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A directory as one stream that can be read at any place: a tar archive that is never written down.
 //!
-//! The archive's entries are listed first: headers are kept in memory, contents stay in their files. Entries come in
-//! the order of their names, so that two listings of the same directory are the same archive.
+//! The archive's entries are listed first: what their headers are made of is kept in memory, contents stay in their files.
+//! Entries come in the order of their names, so that two listings of the same directory are the same archive.
 
-use crate::Error;
+use super::date::Date;
+use crate::{
+    Error,
+    source::{Copies, ends_elsewhere},
+};
 use lsl::Stored;
+use rustix::fs::{Mode, OFlags};
 use std::{
     collections::HashMap,
     fs::{self, File, Metadata},
@@ -20,6 +25,8 @@ use tar::{Builder, EntryType, Header};
 const BLOCK: u64 = 512;
 /// Length in bytes of an archive's end.
 const END: usize = 1024;
+/// What a header has room for in octal digits.
+const MOST_OCTAL: i64 = 1 << 33;
 
 /// A directory that is sent.
 #[derive(Debug)]
@@ -27,54 +34,95 @@ pub(super) struct StoredTree {
     root: PathBuf,
     parts: Vec<Part>,
     length: u64,
+    /// Contents whose length was not known in advance.
+    copies: Option<Copies>,
     /// The file that was read last: parts are read in order.
     open: Mutex<Option<(usize, File)>>,
 }
 
+/// An entry in the archive.
 #[derive(Debug)]
 struct Part {
-    /// Where it begins in the archive.
+    /// Where it begins.
     from: u64,
-    content: Content,
+    /// Length of its headers.
+    headers: u64,
+    entry: Entry,
+    /// Where its content is, if it was copied.
+    copied_to: Option<u64>,
 }
 
-#[derive(Debug)]
-enum Content {
-    /// Headers, and the end.
-    Bytes(Vec<u8>),
-    /// A file's content, with zeros up to the next block.
-    File { path: PathBuf, length: u64 },
-}
-
-impl Content {
+impl Part {
     fn length(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::File { length, .. } => length.next_multiple_of(BLOCK),
-        }
+        self.headers + self.entry.size.next_multiple_of(BLOCK)
     }
+}
+
+/// What the headers of an entry are made of.
+#[derive(Debug)]
+struct Entry {
+    name: PathBuf,
+    kind: EntryType,
+    link: Option<PathBuf>,
+    mode: u32,
+    date: Date,
+    size: u64,
+}
+
+impl Entry {
+    /// The header, with those that hold a long name or more of the date before it.
+    fn headers(&self) -> io::Result<Vec<u8>> {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(self.kind);
+        header.set_mode(self.mode);
+        header.set_size(self.size);
+        // Who owns a file here means nothing elsewhere.
+        header.set_uid(0);
+        header.set_gid(0);
+        set_seconds(&mut header, self.date.seconds);
+        let mut builder = Builder::new(Vec::new());
+        if self.date.needs_text() {
+            let date = self.date.to_string();
+            builder.append_pax_extensions([("mtime", date.as_bytes())])?;
+        }
+        match &self.link {
+            Some(target) => builder.append_link(&mut header, &self.name, target)?,
+            None => builder.append_data(&mut header, &self.name, io::empty())?,
+        }
+        // The end of an archive does not belong here.
+        let mut bytes = builder.into_inner()?;
+        bytes.truncate(bytes.len() - END);
+        Ok(bytes)
+    }
+}
+
+/// Sets the date in a header. Where octal digits do not do, it is a number in two's complement, as GNU tar has it.
+fn set_seconds(header: &mut Header, seconds: i64) {
+    if (0..MOST_OCTAL).contains(&seconds) {
+        return header.set_mtime(seconds.unsigned_abs());
+    }
+    let (first, last) = header.as_old_mut().mtime.split_at_mut(4);
+    first.fill(if seconds < 0 { 0xff } else { 0 });
+    first[0] |= 0x80;
+    last.copy_from_slice(&seconds.to_be_bytes());
 }
 
 impl StoredTree {
     /// Lists a directory.
     pub(super) fn list(root: &Path) -> Result<Self, Error> {
-        let mut tree =
-            Self { root: root.to_owned(), parts: Vec::new(), length: 0, open: Mutex::default() };
+        let (parts, open) = (Vec::new(), Mutex::default());
+        let mut tree = Self { root: root.to_owned(), parts, length: 0, copies: None, open };
         tree.add_directory(Path::new(""), &mut HashMap::new())?;
-        tree.push(Content::Bytes(vec![0; END]));
+        tree.length += END as u64;
         Ok(tree)
     }
 
-    fn push(&mut self, content: Content) {
-        let length = content.length();
-        match (&content, self.parts.last_mut()) {
-            // Headers of empty files and directories follow each other.
-            (Content::Bytes(more), Some(Part { content: Content::Bytes(bytes), .. })) => {
-                bytes.extend_from_slice(more);
-            }
-            _ => self.parts.push(Part { from: self.length, content }),
-        }
-        self.length += length;
+    fn push(&mut self, entry: Entry, copied_to: Option<u64>) -> io::Result<()> {
+        let headers = entry.headers()?.len() as u64;
+        let part = Part { from: self.length, headers, entry, copied_to };
+        self.length = self.length.checked_add(part.length()).ok_or(io::ErrorKind::FileTooLarge)?;
+        self.parts.push(part);
+        Ok(())
     }
 
     fn add_directory(
@@ -90,91 +138,117 @@ impl StoredTree {
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let name = directory.join(entry.file_name());
-            let path = self.root.join(&name);
-            let data = entry.metadata().map_err(|error| Error::file("read", &path, error))?;
-            self.add(&name, &data, names)?;
+            let failed = |error: io::Error| Error::file("read", &self.root.join(&name), error);
+            let data = entry.metadata().map_err(failed)?;
+            let is_directory = data.is_dir();
+            self.add(&name, &data, names)
+                .map_err(|error| Error::file("read", &self.root.join(&name), error))?;
+            if is_directory {
+                self.add_directory(&name, names)?;
+            }
         }
         Ok(())
     }
 
+    /// Adds an entry without what is in it.
     fn add(
         &mut self,
         name: &Path,
         data: &Metadata,
         names: &mut HashMap<(u64, u64), PathBuf>,
-    ) -> Result<(), Error> {
-        let path = self.root.join(name);
-        let failed = |error: io::Error| Error::file("read", &path, error);
+    ) -> io::Result<()> {
         let kind = data.file_type();
-        let mut header = Header::new_gnu();
-        header.set_metadata(data);
-        // Who owns a file here means nothing elsewhere.
-        header.set_uid(0);
-        header.set_gid(0);
+        let entry = Entry {
+            name: name.to_owned(),
+            kind: EntryType::Regular,
+            link: None,
+            mode: data.mode() & 0o777,
+            date: Date::of(data),
+            size: 0,
+        };
         if kind.is_dir() {
-            let bytes = headers(&mut header, name, None).map_err(failed)?;
-            self.push(Content::Bytes(bytes));
-            return self.add_directory(name, names);
+            return self.push(Entry { kind: EntryType::Directory, ..entry }, None);
         }
         if kind.is_symlink() {
-            let target = fs::read_link(&path).map_err(failed)?;
-            let bytes = headers(&mut header, name, Some(&target)).map_err(failed)?;
-            self.push(Content::Bytes(bytes));
-            return Ok(());
+            let link = Some(fs::read_link(self.root.join(name))?);
+            return self.push(Entry { kind: EntryType::Symlink, link, ..entry }, None);
         }
         if !kind.is_file() {
             let text = "it is not a file, directory or link: remove it, or send the others";
-            return Err(failed(io::Error::other(text)));
+            return Err(io::Error::other(text));
         }
         if data.nlink() > 1 {
             let first = names.entry((data.dev(), data.ino())).or_insert_with(|| name.to_owned());
             if first != name {
-                header.set_entry_type(EntryType::Link);
-                header.set_size(0);
-                let bytes = headers(&mut header, name, Some(first)).map_err(failed)?;
-                self.push(Content::Bytes(bytes));
-                return Ok(());
+                let link = Some(first.clone());
+                return self.push(Entry { kind: EntryType::Link, link, ..entry }, None);
             }
         }
-        let bytes = headers(&mut header, name, None).map_err(failed)?;
-        self.push(Content::Bytes(bytes));
-        if data.len() > 0 {
-            self.push(Content::File { path, length: data.len() });
-        }
-        Ok(())
+        let (size, copied_to) = self.measure(name, data)?;
+        self.push(Entry { size, ..entry }, copied_to)
     }
 
-    /// Reads a part of a file, and zeros behind its end.
-    fn read_file(&self, part: usize, at: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let Content::File { path, length } = &self.parts[part].content else { return Ok(()) };
-        let of_file = (length.saturating_sub(at) as usize).min(buffer.len());
-        let mut open = self.open.lock().expect("no panic while it is held");
-        if open.as_ref().is_none_or(|(number, _)| *number != part) {
-            *open = Some((part, File::open(path)?));
+    /// The length of a file, and where it is if it had to be copied.
+    fn measure(&mut self, name: &Path, data: &Metadata) -> io::Result<(u64, Option<u64>)> {
+        // Where a length is only a hint nothing is on a disk: others need not be opened to be listed.
+        if data.blocks() > 0 {
+            return Ok((data.len(), None));
         }
-        let (_, file) = open.as_ref().expect("it was just opened");
-        file.read_exact_at(&mut buffer[..of_file], at).map_err(|error| match error.kind() {
+        let file = open(&self.root.join(name))?;
+        if !ends_elsewhere(&file, data.len())? {
+            return Ok((data.len(), None));
+        }
+        let copies = match &mut self.copies {
+            Some(copies) => copies,
+            none => none.insert(Copies::new()?),
+        };
+        let at = copies.length();
+        Ok((copies.add(&file)?, Some(at)))
+    }
+
+    /// Reads a part of a content, and zeros behind its end.
+    fn read_content(&self, number: usize, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let Part { entry: Entry { name, size, .. }, copied_to, .. } = &self.parts[number];
+        let of_file = size.saturating_sub(at).min(buffer.len() as u64) as usize;
+        let (content, padding) = buffer.split_at_mut(of_file);
+        padding.fill(0);
+        match (copied_to, &self.copies) {
+            (Some(begin), Some(copies)) => copies.file().read_exact_at(content, begin + at),
+            _ => self.read_file((number, &self.root.join(name), *size), at, content),
+        }
+    }
+
+    fn read_file(
+        &self,
+        (number, path, size): (usize, &Path, u64),
+        at: u64,
+        content: &mut [u8],
+    ) -> io::Result<()> {
+        let mut opened = self.open.lock().expect("no panic while it is held");
+        if opened.as_ref().is_none_or(|(last, _)| *last != number) {
+            *opened = Some((number, open(path)?));
+        }
+        let (_, file) = opened.as_ref().expect("it was just opened");
+        file.read_exact_at(content, at).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 io::Error::other(format!("{} became shorter", path.display()))
             }
             _ => error,
         })?;
-        buffer[of_file..].fill(0);
+        // A file that grows meanwhile has more content; so has one whose length is only a hint.
+        let is_last = at + content.len() as u64 == size;
+        if is_last && file.read_at(&mut [0], size)? > 0 && file.metadata()?.len() == size {
+            let text = format!("{} has more than its length says: send it alone", path.display());
+            return Err(io::Error::other(text));
+        }
         Ok(())
     }
 }
 
-/// The header of an entry, with those that hold a long name before it.
-fn headers(header: &mut Header, name: &Path, link: Option<&Path>) -> io::Result<Vec<u8>> {
-    let mut builder = Builder::new(Vec::new());
-    match link {
-        Some(target) => builder.append_link(header, name, target)?,
-        None => builder.append_data(header, name, io::empty())?,
-    }
-    // The end of an archive does not belong here.
-    let mut bytes = builder.into_inner()?;
-    bytes.truncate(bytes.len() - END);
-    Ok(bytes)
+/// Opens a file that is to be one still, and not wait like a pipe.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
 impl Stored for StoredTree {
@@ -183,19 +257,28 @@ impl Stored for StoredTree {
     }
 
     fn read_at(&self, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
-        let mut part = self.parts.partition_point(|part| part.from <= offset).saturating_sub(1);
+        let mut number = self.parts.partition_point(|part| part.from <= offset).saturating_sub(1);
         while !buffer.is_empty() {
-            let Part { from, content } = &self.parts[part];
-            let at = offset - from;
-            let length = ((content.length() - at) as usize).min(buffer.len());
-            let (now, rest) = buffer.split_at_mut(length);
-            match content {
-                Content::Bytes(bytes) => {
-                    now.copy_from_slice(&bytes[at as usize..at as usize + length]);
-                }
-                Content::File { .. } => self.read_file(part, at, now)?,
+            // The end of the archive is behind the last part.
+            let Some(part) =
+                self.parts.get(number).filter(|part| offset < part.from + part.length())
+            else {
+                buffer.fill(0);
+                return Ok(());
+            };
+            let at = offset - part.from;
+            let is_header = at < part.headers;
+            let left = if is_header { part.headers } else { part.length() } - at;
+            let (now, rest) = buffer.split_at_mut(left.min(buffer.len() as u64) as usize);
+            if is_header {
+                let from = at as usize;
+                now.copy_from_slice(&part.entry.headers()?[from..from + now.len()]);
+            } else {
+                self.read_content(number, at - part.headers, now)?;
             }
-            (buffer, offset, part) = (rest, offset + length as u64, part + 1);
+            offset += now.len() as u64;
+            number += usize::from(offset == part.from + part.length());
+            buffer = rest;
         }
         Ok(())
     }

@@ -10,16 +10,23 @@
 
 use super::{
     archive_stream::{ArchiveStream, Live, Piece},
-    extract::extract,
+    beneath,
+    extract::{Attributes, extract},
     journal::Journal,
+    private,
 };
 use crate::{Error, parcel::Note, part::appended};
 use lsl::{Beginning, Session, WholeDigest};
-use rustix::io::Errno;
+use rustix::{
+    fd::{AsFd, BorrowedFd, OwnedFd},
+    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags},
+    io::Errno,
+};
 use std::{
-    fs,
+    ffi::OsStr,
+    fs::{self, File},
     io::{self, ErrorKind},
-    os::unix::fs::PermissionsExt,
+    os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
     path::{Path, PathBuf},
 };
 use tokio::{
@@ -34,6 +41,7 @@ const QUEUE: usize = 16;
 #[derive(Debug)]
 pub(super) struct DirectoryPart {
     name: PathBuf,
+    note: Note,
     part: PathBuf,
     beginning: Beginning,
     pieces: mpsc::Sender<Piece>,
@@ -61,11 +69,12 @@ impl DirectoryPart {
         let journal = Journal::open(&part)?;
         let (pieces, coming) = mpsc::channel(QUEUE);
         let (begin, begun) = oneshot::channel();
-        let (note, directory) = (note.clone(), part.clone());
+        let (described, directory) = (note.clone(), part.clone());
         let live = Live::new(begin, coming);
-        let thread = spawn_blocking(move || unpack(journal, &note, &directory, digest, live));
+        let thread = spawn_blocking(move || unpack(journal, &described, &directory, digest, live));
+        let (name, note) = (name.to_owned(), note.clone());
         match begun.await {
-            Ok(beginning) => Ok(Self { name: name.to_owned(), part, beginning, pieces, thread }),
+            Ok(beginning) => Ok(Self { name, note, part, beginning, pieces, thread }),
             Err(_) => Err(match joined(thread).await {
                 Ok(Unpacked { result: Err(error), .. }) | Err(error) => error,
                 Ok(_) => Error::file("write", &part, io::Error::from(ErrorKind::Other)),
@@ -96,13 +105,13 @@ impl DirectoryPart {
         overwrite: bool,
         passed: impl FnMut(usize) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Self { name, part, pieces, thread, .. } = self;
+        let Self { name, note, part, pieces, thread, .. } = self;
         let fed = feed(session, &pieces, passed).await;
         drop(pieces);
         let Unpacked { journal, result } = joined(thread).await?;
         match fed.and(result) {
             Ok(()) => block_in_place(|| {
-                put(&part, &name, overwrite)?;
+                put(&part, &name, &note, overwrite)?;
                 // The directory is complete: a remaining journal does no harm.
                 let _ = journal.remove();
                 Ok(())
@@ -167,7 +176,7 @@ fn unpack(
         return Unpacked { journal, result: Err(error) };
     }
     let cleared = clear(directory).and_then(|()| journal.reset(note));
-    if let Err(error) = cleared.and_then(|()| fs::create_dir(directory).map_err(failed)) {
+    if let Err(error) = cleared.and_then(|()| create(directory).map_err(failed)) {
         return Unpacked { journal, result: Err(error) };
     }
     let stream = ArchiveStream::new(journal, live);
@@ -218,27 +227,83 @@ fn clear(directory: &Path) -> Result<(), Error> {
     }
 }
 
+/// Makes all directories of one writable for their owner, through no symbolic link.
 fn make_writable(directory: &Path) -> io::Result<()> {
-    let mut left = vec![directory.to_owned()];
-    while let Some(directory) = left.pop() {
-        fs::set_permissions(&directory, fs::Permissions::from_mode(0o700))?;
-        for entry in fs::read_dir(&directory)? {
-            let entry = entry?;
-            left.extend(entry.file_type()?.is_dir().then(|| entry.path()));
+    let root = open_directory(CWD, directory.as_os_str())?;
+    let mut left = vec![PathBuf::new()];
+    while let Some(path) = left.pop() {
+        let opened = if path.as_os_str().is_empty() {
+            root.try_clone()?
+        } else {
+            let (parent, name) = beneath::place_of(root.as_fd(), &path)?;
+            open_directory(parent.as_fd(), name)?
+        };
+        for item in Dir::read_from(&opened)? {
+            let item = item?;
+            let name = OsStr::from_bytes(item.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            let found = rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+            left.extend(is_directory.then(|| path.join(name)));
         }
     }
     Ok(())
 }
 
-/// Gives a directory its name.
-fn put(part: &Path, name: &Path, overwrite: bool) -> Result<(), Error> {
-    let failed = |error| Error::file("write", name, error);
-    if overwrite && fs::symlink_metadata(name).is_ok_and(|data| data.is_dir()) {
-        fs::remove_dir_all(name).map_err(failed)?;
+/// Opens a directory, which its owner alone may read and write from then on.
+fn open_directory(at: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = match rustix::fs::openat(at, name, flags, Mode::empty()) {
+        Err(Errno::ACCESS) => {
+            let found = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
+                return Err(ErrorKind::NotADirectory.into());
+            }
+            rustix::fs::chmodat(at, name, Mode::RWXU, AtFlags::empty())?;
+            rustix::fs::openat(at, name, flags, Mode::empty())?
+        }
+        opened => opened?,
+    };
+    rustix::fs::fchmod(&opened, Mode::RWXU)?;
+    Ok(opened)
+}
+
+/// Creates a directory that only its owner may read.
+fn create(directory: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(directory)
+}
+
+/// Gives a directory its own permissions, its date and its name.
+fn put(part: &Path, name: &Path, note: &Note, overwrite: bool) -> Result<(), Error> {
+    let failed = |error: io::Error| Error::file("write", name, error);
+    let opened = File::from(open_directory(CWD, part.as_os_str()).map_err(failed)?);
+    let mode = note.mode.unwrap_or_else(private::usual_directory_mode);
+    Attributes { mode, date: note.date() }.set(&opened).map_err(failed)?;
+    if overwrite {
+        if fs::symlink_metadata(name).is_ok_and(|data| data.is_dir()) {
+            fs::remove_dir_all(name).map_err(failed)?;
+        }
+        return fs::rename(part, name).map_err(failed);
     }
-    fs::rename(part, name).map_err(failed)
+    match rustix::fs::renameat_with(CWD, part, CWD, name, RenameFlags::NOREPLACE) {
+        // Some file systems cannot.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            fs::rename(part, name).map_err(failed)
+        }
+        Err(Errno::EXIST) => {
+            let why = ": it appeared during the transfer".to_owned();
+            Err(Error::Exists { file: name.to_owned(), why })
+        }
+        renamed => renamed.map_err(|error| failed(error.into())),
+    }
 }
 
 #[cfg(test)]
 #[path = "unpack_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "hostile_tests.rs"]
+mod hostile_tests;

@@ -10,30 +10,30 @@ use rand_pcg::Pcg64;
 use std::{
     collections::BTreeMap,
     fs::File,
-    os::unix::fs::{MetadataExt, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     thread,
     time::{Duration, SystemTime},
 };
 use tar::{Builder, EntryType, Header};
 
 /// What `longhaul recv` has on its disk.
-struct Disk {
-    root: tempfile::TempDir,
-    part: PathBuf,
+pub(super) struct Disk {
+    pub root: tempfile::TempDir,
+    pub part: PathBuf,
 }
 
 /// What one run of a receiver came to.
 #[derive(Debug)]
-struct Run {
+pub(super) struct Run {
     /// How many bytes it had.
-    resumed: usize,
+    pub resumed: usize,
     /// The sender has another beginning.
-    is_refused: bool,
-    result: Result<(), Error>,
+    pub is_refused: bool,
+    pub result: Result<(), Error>,
 }
 
 impl Disk {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         let part = root.path().join("tree.part");
         Self { root, part }
@@ -44,7 +44,7 @@ impl Disk {
         self.receive_as(&note(archive), archive, cut)
     }
 
-    fn receive_as(&self, note: &Note, archive: &[u8], cut: Option<usize>) -> Run {
+    pub fn receive_as(&self, note: &Note, archive: &[u8], cut: Option<usize>) -> Run {
         let journal = Journal::open(&self.part).unwrap();
         let (pieces, coming) = mpsc::channel(QUEUE);
         let (begin, begun) = oneshot::channel();
@@ -71,7 +71,7 @@ impl Disk {
         let Unpacked { journal, result } = thread.join().unwrap();
         if is_refused {
             discard(&self.part, &journal).unwrap();
-            assert_eq!(fs::read_dir(self.root.path()).unwrap().count(), 0);
+            assert!(!self.part.exists() && !self.journal().exists());
         }
         Run { resumed, is_refused, result }
     }
@@ -81,12 +81,12 @@ impl Disk {
     }
 }
 
-fn note(archive: &[u8]) -> Note {
+pub(super) fn note(archive: &[u8]) -> Note {
     let (name, bytes) = (Some("tree".to_owned()), Some(archive.len() as u64));
-    Note { kind: Kind::Directory, name, bytes, mode: None, modified_ns: Some(1) }
+    Note { name, bytes, modified_ns: Some(1), ..Note::of(Kind::Directory) }
 }
 
-fn header(kind: EntryType, size: usize) -> Header {
+pub(super) fn header(kind: EntryType, size: usize) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
     header.set_mode(if kind == EntryType::Directory { 0o755 } else { 0o444 });

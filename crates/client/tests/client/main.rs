@@ -2,6 +2,7 @@
 //! Downloads and uploads against servers that misbehave by a script.
 
 mod answers;
+mod attributes;
 mod common;
 mod disk;
 mod faults;

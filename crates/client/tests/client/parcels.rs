@@ -47,7 +47,7 @@ fn send(note: &str, content: Vec<u8>, route: Route) -> Session {
     Session::send(vec![route], Outgoing::Stored(Arc::new(Content(content))), options)
 }
 
-fn receive(listener: Listener, directory: &Path) -> ReceiveRequest {
+pub fn receive(listener: Listener, directory: &Path) -> ReceiveRequest {
     ReceiveRequest {
         origin: Origin::Listener(listener),
         output: Output::Directory(directory.to_owned()),
@@ -98,7 +98,7 @@ async fn names_that_lead_outside_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn archive_entries_stay_in_their_directory() {
     let regular = EntryType::Regular;
-    let evil: [(&str, &[BadEntry<'_>]); 9] = [
+    let evil: [(&str, &[BadEntry<'_>]); 10] = [
         ("parent", &[("../x", regular, "")]),
         ("absolute", &[("/tmp/longhaul-x", regular, "")]),
         ("hidden parent", &[("a/../../x", regular, "")]),
@@ -108,6 +108,10 @@ async fn archive_entries_stay_in_their_directory() {
         ("through a link", &[("d", EntryType::Symlink, "."), ("d/x", regular, "")]),
         ("hard link out", &[("h", EntryType::Link, "../../outside")]),
         ("device", &[("dev", EntryType::Char, "")]),
+        (
+            "hard link to a link",
+            &[("a/b/l", EntryType::Symlink, "../../x"), ("out", EntryType::Link, "a/b/l")],
+        ),
     ];
     for (what, entries) in evil {
         let root = tempfile::tempdir().unwrap();
