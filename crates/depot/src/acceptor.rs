@@ -13,7 +13,7 @@ use crate::{
     trace,
 };
 use ::session::{
-    Scheme,
+    Scheme, catch_panic,
     lsl::{Answer, FIRST_BYTE},
     message::{Connection, Fault, ProxyError},
 };
@@ -21,6 +21,7 @@ use http::StatusCode;
 use relay::tcp::info::reset_on_close;
 use socket2::SockRef;
 use std::{
+    future::Future,
     io,
     net::{Shutdown, SocketAddr},
     sync::Arc,
@@ -113,8 +114,8 @@ impl Acceptor {
     /// server, is just closed.
     fn tell(&self, client: TcpStream, peer: SocketAddr, service: &Service) {
         let is_plain = matches!(service, Service::Clients(Scheme::Http));
-        let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
-        tokio::spawn(async move {
+        let shared = Arc::clone(&self.shared);
+        self.spawn(async move {
             if is_plain {
                 let reason = "this depot has no descriptors left for another connection: try later";
                 let status = StatusCode::SERVICE_UNAVAILABLE;
@@ -132,7 +133,6 @@ impl Acceptor {
             if let Ok(client) = client.into_std() {
                 shared.spare.put_back(client.into());
             }
-            drop(alive);
         });
     }
 
@@ -154,11 +154,8 @@ impl Acceptor {
         };
         match entered {
             Ok(slot) => {
-                let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
-                tokio::spawn(async move {
-                    connection::serve(caller, slot, &shared).await;
-                    drop(alive);
-                });
+                let shared = Arc::clone(&self.shared);
+                self.spawn(async move { connection::serve(caller, slot, &shared).await });
             }
             Err(reached) => self.turn_away(caller, reached.fault(&self.shared.id)),
         }
@@ -174,11 +171,9 @@ impl Acceptor {
             // What comes here names no client, so it is one, also where a depot has the same address.
             match self.shared.gate.enter_client(peer.ip(), &settings.config.limits) {
                 Ok(slot) => {
-                    let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
-                    let table = Arc::clone(table);
-                    tokio::spawn(async move {
+                    let (shared, table) = (Arc::clone(&self.shared), Arc::clone(table));
+                    self.spawn(async move {
                         session::port::serve((client, peer), slot, &table, &shared).await;
-                        drop(alive);
                     });
                     return;
                 }
@@ -193,10 +188,21 @@ impl Acceptor {
 
     fn turn_away(&self, caller: Caller, fault: Fault) {
         let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
+        let shared = Arc::clone(&self.shared);
+        self.spawn(async move {
+            connection::turn_away(caller, &fault, &shared).await;
+            drop(permit);
+        });
+    }
+
+    /// Handles a connection beside the others. If that panics, the connection is reset.
+    fn spawn(&self, handler: impl Future<Output = ()> + Send + 'static) {
         let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
         tokio::spawn(async move {
-            connection::turn_away(caller, &fault, &shared).await;
-            drop((permit, alive));
+            if let Err(panicked) = catch_panic(handler).await {
+                shared.observer.counts.panicked("a connection", &panicked);
+            }
+            drop(alive);
         });
     }
 

@@ -33,7 +33,7 @@ use relay::{
     dial::{Class, Refusal},
     tcp::Stream,
 };
-use session::message::ProxyError;
+use session::{catch_panic, message::ProxyError};
 use std::{
     io, net::SocketAddr, os::unix::net::UnixStream, path::PathBuf, sync::Arc, time::Duration,
 };
@@ -111,7 +111,9 @@ impl Agent {
                 Ok((socket, from)) => {
                     let agent = Arc::clone(&self);
                     tokio::spawn(async move {
-                        agent.serve_one(socket, from).await;
+                        if let Err(panicked) = catch_panic(agent.serve_one(socket, from)).await {
+                            tracing::error!(%from, %panicked, "a defect has ended a connection. Please report it");
+                        }
                         drop(place);
                     });
                 }

@@ -32,7 +32,7 @@ use relay::{
 };
 use reload::Reload;
 use sd_notify::NotifyState;
-use session::DepotAddress;
+use session::{DepotAddress, catch_panic};
 use std::{
     collections::HashMap,
     env, io,
@@ -229,7 +229,11 @@ impl Failover {
             let (tls, names, depot) = (self.roots.get(), self.names.clone(), depot.clone());
             let time = Duration::from(self.config.timeout);
             probes.spawn(async move {
-                let finding = probe::ask(&depot, tls, &names, time).await;
+                let found = catch_panic(probe::ask(&depot, tls, &names, time)).await;
+                let finding = found.unwrap_or_else(|panicked| {
+                    tracing::error!(%depot, %panicked, "a defect has ended a probe. Please report it");
+                    Finding::NotAsked(format!("a defect of this program: {panicked}"))
+                });
                 (depot, finding)
             });
         }

@@ -5,24 +5,34 @@
 //! changed between a look and an opening gains nothing. Links that stay inside are followed. Only regular
 //! files are read: a FIFO would hold its reader up, and a device may do anything. A directory's entries are those that
 //! can be asked for: what would be refused is not listed.
+//!
+//! The length by `stat(2)` is a hint: files of `/proc`, `/sys` and some FUSE file systems have other contents. Those are read
+//! to their end before they are served, if they are short, and refused otherwise. Dates that HTTP cannot write are left out.
 
 use rustix::{
     fd::{AsRawFd, OwnedFd},
     fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, open, openat2},
 };
 use std::{
-    fs::Metadata,
-    io,
+    io::{self, Cursor, Read},
+    ops::Range,
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::SystemTime,
 };
 use tokio::{
     io::{AsyncRead, AsyncSeek, ReadBuf},
     task::spawn_blocking,
 };
-use tower_http::services::fs::{Backend, File};
+use tower_http::services::fs::{Backend, File, Metadata};
+
+/// The longest content that is read before it is served.
+const MOST_COPIED: u64 = 1 << 20;
+/// The years 1970 to 9999, which dates of HTTP have (RFC 9110, section 5.6.7), in seconds since 1970.
+const YEARS: Range<i64> = 0..253_402_300_800;
 
 /// A directory.
 #[derive(Debug, Clone)]
@@ -58,6 +68,26 @@ impl Beneath {
         Ok(opened(&found)?.into())
     }
 
+    /// A file to be served, with its real length.
+    fn serve(&self, path: &Path) -> io::Result<(Content, Facts)> {
+        let file = self.read(path)?;
+        let data = file.metadata()?;
+        let facts = Facts::of(&data);
+        // What is on a disk has the length that it says.
+        if data.blocks() > 0 || !ends_elsewhere(&file, facts.length)? {
+            return Ok((Content::File(tokio::fs::File::from_std(file)), facts));
+        }
+        let mut copy = Vec::new();
+        (&file).take(MOST_COPIED + 1).read_to_end(&mut copy)?;
+        if copy.len() as u64 > MOST_COPIED {
+            tracing::warn!(path = %path.display(), "refused: it is longer than its length says");
+            return Err(io::Error::other("it is longer than its length says"));
+        }
+        // Its date says nothing about its content.
+        let facts = Facts { length: copy.len() as u64, modified: None, ..facts };
+        Ok((Content::Copy(Cursor::new(copy)), facts))
+    }
+
     /// The entries of the directory at a path.
     pub(super) fn entries(&self, path: PathBuf) -> io::Result<Entries> {
         let found = self.look(&path)?;
@@ -66,6 +96,12 @@ impl Beneath {
         }
         Ok(Entries { root: self.clone(), dir: Dir::new(opened(&found)?)?, path })
     }
+}
+
+/// Whether a file does not end where `stat` says.
+fn ends_elsewhere(file: &std::fs::File, length: u64) -> io::Result<bool> {
+    let has_byte_at = |offset| file.read_at(&mut [0], offset).map(|read| read > 0);
+    Ok((length > 0 && !has_byte_at(length - 1)?) || has_byte_at(length)?)
 }
 
 /// A checked file, opened for reading.
@@ -135,24 +171,66 @@ fn task<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static
 
 impl Backend for Beneath {
     type File = Opened;
-    type Metadata = Metadata;
+    type Metadata = Facts;
     type OpenFuture = Task<Opened>;
-    type MetadataFuture = Task<Metadata>;
+    type MetadataFuture = Task<Facts>;
 
     fn open(&self, path: PathBuf) -> Self::OpenFuture {
         let dir = self.clone();
-        task(move || Ok(Opened(tokio::fs::File::from_std(dir.read(&path)?))))
+        task(move || dir.serve(&path).map(|(content, facts)| Opened { content, facts }))
     }
 
     fn metadata(&self, path: PathBuf) -> Self::MetadataFuture {
         let dir = self.clone();
-        task(move || dir.look(&path)?.metadata())
+        task(move || {
+            let data = dir.look(&path)?.metadata()?;
+            if data.is_file() { Ok(dir.serve(&path)?.1) } else { Ok(Facts::of(&data)) }
+        })
+    }
+}
+
+/// What clients are told of a file or directory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    is_dir: bool,
+    length: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Facts {
+    fn of(data: &std::fs::Metadata) -> Self {
+        let modified = YEARS.contains(&data.mtime()).then(|| data.modified().ok()).flatten();
+        Self { is_dir: data.is_dir(), length: data.len(), modified }
+    }
+}
+
+impl Metadata for Facts {
+    fn is_dir(&self) -> bool {
+        self.is_dir
+    }
+
+    fn modified(&self) -> io::Result<SystemTime> {
+        self.modified.ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+
+    fn len(&self) -> u64 {
+        self.length
     }
 }
 
 /// A file that is being read.
 #[derive(Debug)]
-pub(super) struct Opened(tokio::fs::File);
+pub(super) struct Opened {
+    content: Content,
+    facts: Facts,
+}
+
+#[derive(Debug)]
+enum Content {
+    File(tokio::fs::File),
+    /// What a file had whose length is only a hint.
+    Copy(Cursor<Vec<u8>>),
+}
 
 impl AsyncRead for Opened {
     fn poll_read(
@@ -160,25 +238,34 @@ impl AsyncRead for Opened {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
+        match &mut self.content {
+            Content::File(file) => Pin::new(file).poll_read(context, buffer),
+            Content::Copy(copy) => Pin::new(copy).poll_read(context, buffer),
+        }
     }
 }
 
 impl AsyncSeek for Opened {
     fn start_seek(mut self: Pin<&mut Self>, position: io::SeekFrom) -> io::Result<()> {
-        Pin::new(&mut self.0).start_seek(position)
+        match &mut self.content {
+            Content::File(file) => Pin::new(file).start_seek(position),
+            Content::Copy(copy) => Pin::new(copy).start_seek(position),
+        }
     }
 
     fn poll_complete(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<u64>> {
-        Pin::new(&mut self.0).poll_complete(context)
+        match &mut self.content {
+            Content::File(file) => Pin::new(file).poll_complete(context),
+            Content::Copy(copy) => Pin::new(copy).poll_complete(context),
+        }
     }
 }
 
 impl File for Opened {
-    type Metadata = Metadata;
-    type MetadataFuture<'a> = Pin<Box<dyn Future<Output = io::Result<Metadata>> + Send + 'a>>;
+    type Metadata = Facts;
+    type MetadataFuture<'a> = std::future::Ready<io::Result<Facts>>;
 
     fn metadata(&self) -> Self::MetadataFuture<'_> {
-        Box::pin(self.0.metadata())
+        std::future::ready(Ok(self.facts))
     }
 }

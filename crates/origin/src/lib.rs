@@ -20,7 +20,7 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use session::{
     Authority, AuthorityError, DepotAddress, Form, OriginUrl, Redirect, Scheme, asks_directly,
-    message::came_through_depot,
+    catch_panic, message::came_through_depot,
 };
 use std::{convert::Infallible, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
@@ -123,7 +123,7 @@ async fn serve(config: Config) -> Result<(), Error> {
                 Ok((socket, _)) => {
                     let origin = Arc::clone(&origin);
                     tokio::spawn(async move {
-                        let service = service_fn(|request| origin.answer(request));
+                        let service = service_fn(|request| origin.respond(request));
                         let serving = http1::Builder::new()
                             .timer(TokioTimer::new())
                             .header_read_timeout(HEAD_TIME)
@@ -152,7 +152,16 @@ struct Origin {
 }
 
 impl Origin {
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    /// Answers, also if a defect keeps the answer from being made.
+    async fn respond(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        Ok(catch_panic(self.answer(request)).await.unwrap_or_else(|panicked| {
+            tracing::error!(%panicked, "a defect has ended a request. Please report it");
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            text(status, "a defect of this origin; its log has more\n".to_owned())
+        }))
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let is_page = self.config.list && path.ends_with('/');
         let direct = self.config.through.is_empty()
@@ -166,7 +175,7 @@ impl Origin {
             None => self.files.answer(request).await,
         };
         tracing::info!(%method, path, status = response.status().as_u16(), "answered");
-        Ok(response)
+        response
     }
 
     /// Redirects a client through the depots. `None` for a URL that they would refuse, such as one with dot

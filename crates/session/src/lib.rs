@@ -9,7 +9,7 @@
 //!
 //! A [`ticket`] does what a route does, signed with a key that the depots trust. [`digest`] reads
 //! and prints digests of bodies. [`lsl`] is for what is not HTTP: sessions (`docs/lsl.md`).
-//! [`proxy_protocol`] tells a plain server whose connection it has.
+//! [`proxy_protocol`] tells a plain server whose connection it has. [`catch_panic`] is for all who answer requests.
 
 mod authority;
 mod depot_address;
@@ -18,6 +18,7 @@ pub mod digest;
 pub mod lsl;
 pub mod message;
 mod origin;
+mod panics;
 pub mod proxy_protocol;
 mod route;
 mod step;
@@ -27,5 +28,6 @@ pub use authority::{Authority, AuthorityError, Host, within_url};
 pub use depot_address::{DEPOT_PORT, DepotAddress};
 pub use depot_id::{DepotId, DepotIdError};
 pub use origin::{OriginError, OriginUrl, Scheme, asks_directly};
+pub use panics::{Caught, Panicked, catch_panic};
 pub use route::{Form, MAX_DEPOTS, MAX_ROUTE_LEN, PREFIX, Redirect, Route, RouteError};
 pub use step::{Fetch, Step};

@@ -16,9 +16,11 @@ pub use crate::admission::denied::{Denial, Shunned};
 pub use message::{Answer, Command, Limit, Limited, Which};
 
 use crate::{
+    observe::OWN_DEFECT,
     private_socket::{PrivateSocket, check_peer},
     state::Shared,
 };
+use ::session::Panicked;
 use carry_out::carry_out;
 use std::{
     io::{self, Read, Write},
@@ -83,7 +85,15 @@ async fn serve_one(
     let answer = match line.as_deref().map(serde_json::from_slice::<Command>) {
         Some(Ok(command)) => {
             // It may write a file, and asks the kernel about many sockets.
-            tokio::task::spawn_blocking(move || carry_out(command, &shared)).await?
+            let by = Arc::clone(&shared);
+            match tokio::task::spawn_blocking(move || carry_out(command, &by)).await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    let panicked = Panicked::of(&*error.try_into_panic()?);
+                    shared.observer.counts.panicked("a command", &panicked);
+                    Answer::Error(OWN_DEFECT.to_owned())
+                }
+            }
         }
         Some(Err(error)) => Answer::Error(format!("no command: {error}")),
         None => Answer::Error(format!("the command is longer than {LONGEST} bytes")),

@@ -13,7 +13,7 @@ use crate::{
         plan::{self, Plan},
         stripe_enter,
     },
-    observe::{Entry, Live, Withdrawal},
+    observe::{Entry, Live, OWN_DEFECT, Withdrawal},
     peer_load::own_load,
     proxy, session,
     state::{RequestContext, Shared},
@@ -21,7 +21,7 @@ use crate::{
     wrong_port::{ClearText, TLS_HANDSHAKE, unexpected_tls},
 };
 use ::session::{
-    DepotAddress, Fetch, Scheme, Step,
+    DepotAddress, Fetch, Panicked, Scheme, Step, catch_panic,
     lsl::{self, Header, JoinToken, Open},
     message::{
         Connection, Fault, Framing, ProxyError, RequestHead,
@@ -37,7 +37,10 @@ use bytes::BytesMut;
 use http::StatusCode;
 use relay::{
     copy::CopyError,
-    tcp::{ReadHeadError, Source, Stream, info::reset_on_close},
+    tcp::{
+        ReadHeadError, Source, Stream,
+        info::{reset_on_close, written},
+    },
 };
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::{net::TcpStream, time::timeout};
@@ -142,8 +145,15 @@ pub(crate) async fn serve(caller: Caller, slot: ConnectionSlot, shared: &Shared)
         if for_depot && request.target.starts_with(JOIN) {
             return Box::pin(stripe_enter::enter(client, request, context)).await;
         }
-        // Boxed, so that a client between two requests takes up little.
-        if Box::pin(client.serve_one(&request, proxied, context)).await == Connection::Close {
+        let before = written(client.stream.tcp());
+        let served = catch_panic(client.serve_one(&request, proxied, context)).await;
+        let then = match served {
+            Ok(then) => then,
+            Err(panicked) => {
+                return client.end_by_panic((&request, &panicked), before, context).await;
+            }
+        };
+        if then == Connection::Close {
             return;
         }
         client.carried = None;
@@ -359,6 +369,22 @@ impl Client {
             }
             Step::Fetch(fetch) => self.fetch(entry, request, &plan, fetch, context).await,
         }
+    }
+
+    /// Ends a request that a defect of this depot has broken off: with an answer if none has begun, or with a reset.
+    /// Its line is in the log already.
+    async fn end_by_panic(
+        &mut self,
+        (request, panicked): (&RequestHead, &Panicked),
+        before: Option<u64>,
+        context: RequestContext<'_>,
+    ) {
+        context.observer.counts.panicked("a request", panicked);
+        if before.is_none() || written(self.stream.tcp()) != before {
+            return reset_on_close(self.stream.tcp(), true);
+        }
+        let with_body = request.method.is_answered_with_body();
+        self.answer_fault(&Fault::internal(OWN_DEFECT), with_body, context).await;
     }
 
     /// Redirects the client to another depot with the same request.

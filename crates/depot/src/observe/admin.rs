@@ -6,7 +6,7 @@
 //! requests by address only: with DNS rebinding, a name that resolves to it would let the script of a foreign
 //! web page read it.
 
-use super::{View, metrics, page};
+use super::{OWN_DEFECT, View, metrics, page};
 use http::{
     HeaderValue, Method, Request, Response, StatusCode,
     header::{
@@ -22,6 +22,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
+use session::{Panicked, catch_panic};
 use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -79,7 +80,8 @@ async fn serve_one(socket: TcpStream, by_address: bool, view: Arc<View>) {
                 let why = "ask for this listener by its address, not by a name\n".to_owned();
                 return Ok::<_, Infallible>(text(StatusCode::MISDIRECTED_REQUEST, TEXT, why));
             }
-            Ok(answer(&request, view).await)
+            let answered = catch_panic(answer(&request, Arc::clone(&view))).await;
+            Ok(answered.unwrap_or_else(|panicked| defect(&view, &panicked)))
         }
     });
     let serving = http1::Builder::new()
@@ -149,11 +151,21 @@ async fn computed(
     content_type: &'static str,
     make: impl FnOnce(&View) -> Result<String, String> + Send + 'static,
 ) -> Response<Full<Bytes>> {
-    let made = tokio::task::spawn_blocking(move || make(&view)).await;
-    match made.map_err(|error| error.to_string()).and_then(|made| made) {
-        Ok(body) => text(StatusCode::OK, content_type, body),
-        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, TEXT, error + "\n"),
+    let maker = Arc::clone(&view);
+    match tokio::task::spawn_blocking(move || make(&maker)).await {
+        Ok(Ok(body)) => text(StatusCode::OK, content_type, body),
+        Ok(Err(error)) => text(StatusCode::INTERNAL_SERVER_ERROR, TEXT, error + "\n"),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => defect(&view, &Panicked::of(&*panic)),
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
+        },
     }
+}
+
+/// The answer that was not made because of a defect.
+fn defect(view: &View, panicked: &Panicked) -> Response<Full<Bytes>> {
+    view.panicked(panicked);
+    text(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{OWN_DEFECT}\n"))
 }
 
 fn text(status: StatusCode, content_type: &'static str, text: String) -> Response<Full<Bytes>> {

@@ -3,7 +3,10 @@
 
 use super::status::{Histogram, Reload, Side};
 use http::StatusCode;
-use session::message::{Fault, ProxyError};
+use session::{
+    Panicked,
+    message::{Fault, ProxyError},
+};
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -40,6 +43,7 @@ pub(crate) struct Counts(Mutex<Counted>);
 #[derive(Debug, Clone)]
 pub(crate) struct Counted {
     pub accept_failures: u64,
+    pub panics: u64,
     pub tls_failures: BTreeMap<String, u64>,
     pub connect: Histogram,
     pub connect_failures: BTreeMap<String, u64>,
@@ -54,6 +58,7 @@ impl Counts {
         let none = |name: &str| (name.to_owned(), 0);
         Self(Mutex::new(Counted {
             accept_failures: 0,
+            panics: 0,
             tls_failures: [Side::Client, Side::Upstream].map(|side| none(side.as_str())).into(),
             connect: Histogram::default(),
             connect_failures: FAILURES.map(|failure| none(failure.token())).into(),
@@ -71,6 +76,12 @@ impl Counts {
     /// A connection could not be accepted.
     pub(crate) fn not_accepted(&self) {
         self.counted().accept_failures += 1;
+    }
+
+    /// A handler panicked: a defect of the depot.
+    pub(crate) fn panicked(&self, what: &str, panicked: &Panicked) {
+        self.counted().panics += 1;
+        tracing::error!(%panicked, "a defect of this depot has ended {what}. Please report it");
     }
 
     /// A client's handshake failed.

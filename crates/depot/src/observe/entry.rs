@@ -60,6 +60,9 @@ pub(crate) struct Entry {
     ended: bool,
 }
 
+/// Why a request ends whose handler has panicked.
+pub(crate) const OWN_DEFECT: &str = "a defect of this depot; its log has more";
+
 /// How it ended, beyond what was known before.
 struct Ending<'a> {
     outcome: Outcome,
@@ -391,7 +394,9 @@ impl Drop for Entry {
     fn drop(&mut self) {
         // A connection without a request has no entry in the log.
         if !self.ended && self.target.is_some() {
-            self.end(&Ending::of(Outcome::Stopped, "cut off: the depot stops"));
+            let is_defect = std::thread::panicking();
+            let words = if is_defect { OWN_DEFECT } else { "the depot stops" };
+            self.end(&Ending::of(Outcome::Stopped, format!("cut off: {words}")));
         }
     }
 }

@@ -305,6 +305,10 @@ fn connections(out: &mut Out<'_>, status: &Status) -> fmt::Result {
         &family("accept_failures", "Failed attempts to accept a connection"),
         status.accept_failures,
     )?;
+    out.counter(
+        &family("panics", "Requests and connections that a defect of the depot has ended"),
+        status.panics,
+    )?;
     out.counters(
         &family("tls_handshake_failures", "Failed TLS handshakes, by side"),
         by("side", &status.tls_failures),

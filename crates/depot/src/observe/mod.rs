@@ -32,7 +32,7 @@ mod withdrawal;
 pub use access_log::AccessLogError;
 pub(crate) use admin::serve;
 pub use client::{FetchError, fetch};
-pub(crate) use entry::Entry;
+pub(crate) use entry::{Entry, OWN_DEFECT};
 pub(crate) use hops::Clients;
 pub use lines::StderrLog;
 pub(crate) use live::{Asked, Live, UsedLogin, UsedTicket};

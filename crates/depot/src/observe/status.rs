@@ -55,6 +55,9 @@ pub struct Status {
     /// Failed attempts to accept a connection.
     #[serde(default)]
     pub accept_failures: u64,
+    /// Requests and connections that a defect of the depot has ended.
+    #[serde(default)]
+    pub panics: u64,
     /// Accepted tickets, by issuer.
     #[serde(default)]
     pub tickets: BTreeMap<String, u64>,

@@ -11,6 +11,7 @@ use crate::{
     spare_descriptors,
     state::{Phase, Shared},
 };
+use session::Panicked;
 use std::{
     fs,
     sync::Arc,
@@ -43,6 +44,11 @@ impl View {
     /// Resolves once another depot has this one's listeners.
     pub(crate) async fn succeeded(&self) {
         self.shared.succeeded().await;
+    }
+
+    /// An answer to an operator was not made because of a defect.
+    pub(crate) fn panicked(&self, panicked: &Panicked) {
+        self.shared.observer.counts.panicked("an answer to an operator", panicked);
     }
 
     /// A connection of an operator could not be accepted: gives descriptors back that are kept for
@@ -110,6 +116,7 @@ impl View {
             connect_failures: counted.connect_failures,
             tls_failures: counted.tls_failures,
             accept_failures: counted.accept_failures,
+            panics: counted.panics,
             tickets: counted.tickets,
             ticket_refusals: counted.ticket_refusals,
             reloads,

@@ -9,7 +9,7 @@
 
 use super::PATIENCE;
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     net::SocketAddr,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
@@ -22,6 +22,9 @@ const SETTINGS: &str = "LONGHAUL_TEST_SETTINGS";
 /// Where there is a file of this name, packets to all peers are paced below TCP, as far as a depot knows.
 pub const PACED: &str = "LONGHAUL_TEST_PACED";
 
+/// At which lines of its log a depot with defects panics.
+const DEFECTS: [&str; 2] = ["another route", "stalled hop"];
+
 /// Becomes a depot or an origin when asked to by the environment.
 #[test]
 fn role() {
@@ -29,8 +32,9 @@ fn role() {
     // However the test ends, its daemons do not outlive it.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
     let log = longhaul_depot::StderrLog::new();
-    let writer = log.clone();
-    tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).init();
+    let (writer, has_defects) = (log.clone(), role == "depot with defects");
+    let writer = move || Logged { log: writer.clone(), has_defects };
+    tracing_subscriber::fmt().with_writer(writer).with_ansi(false).init();
     let settings = std::env::var(SETTINGS).unwrap();
     match role.as_str() {
         "depot without splice" => forbid_splice(),
@@ -38,7 +42,7 @@ fn role() {
         _ => {}
     }
     let result: Result<(), String> = match role.as_str() {
-        "depot" | "depot without splice" | "depot of a user" => {
+        "depot" | "depot without splice" | "depot of a user" | "depot with defects" => {
             // Again at SIGHUP: from a file, where the settings name one.
             let read = move || {
                 let text = match settings.strip_prefix("file:") {
@@ -72,6 +76,27 @@ fn role() {
         std::process::exit(1);
     }
     std::process::exit(0);
+}
+
+/// The log, which a depot with defects panics at instead of writing some lines: in the midst of what it does.
+struct Logged {
+    log: longhaul_depot::StderrLog,
+    has_defects: bool,
+}
+
+impl Write for Logged {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        // What was not written because of a panic comes again, before the next line.
+        let line = text.lines().last().unwrap_or_default();
+        let defect = DEFECTS.iter().find(|defect| self.has_defects && line.contains(**defect));
+        assert!(defect.is_none(), "a defect of the test");
+        self.log.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.log.flush()
+    }
 }
 
 /// Stands for the kernel.
@@ -171,6 +196,11 @@ impl Daemon {
     /// The same where the kernel does not splice.
     pub fn depot_without_splice(settings: &str) -> Self {
         Self::depot_as("depot without splice", settings)
+    }
+
+    /// The same with defects: it panics where it would log another route or a stalled hop.
+    pub fn depot_with_defects(settings: &str) -> Self {
+        Self::depot_as("depot with defects", settings)
     }
 
     /// The same as a user without any rights.

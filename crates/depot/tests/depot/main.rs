@@ -27,6 +27,7 @@ mod log;
 mod logins;
 mod observe;
 mod operators;
+mod panics;
 mod proxy;
 mod quiet;
 mod rates;

@@ -20,7 +20,7 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use relay::tcp::Stream;
 use session::{
-    Authority, Host,
+    Authority, Host, catch_panic,
     message::{
         ProxyError,
         proxy::{Credentials, connect_target},
@@ -51,7 +51,14 @@ type Body = BoxBody<Bytes, hyper::Error>;
 pub(super) async fn serve(agent: Arc<Agent>, socket: TcpStream, from: SocketAddr) {
     let service = service_fn(|request: Request<Incoming>| {
         let agent = Arc::clone(&agent);
-        async move { Ok::<_, Infallible>(answer(agent, request, from).await) }
+        async move {
+            let answered = catch_panic(answer(agent, request, from)).await;
+            Ok::<_, Infallible>(answered.unwrap_or_else(|panicked| {
+                tracing::error!(%from, %panicked, "a defect has ended a request. Please report it");
+                let why = "a defect of this agent; its log has more\n".to_owned();
+                text(StatusCode::INTERNAL_SERVER_ERROR, why)
+            }))
+        }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -64,6 +64,18 @@ pub fn unacknowledged(socket: impl AsFd) -> io::Result<usize> {
     }
 }
 
+/// How many bytes were written to a connection so far: a number to compare with a later one. `None` if the kernel does not
+/// say.
+pub fn written(socket: impl AsFd) -> Option<u64> {
+    // What is acknowledged between two looks would be counted twice.
+    (0..10).find_map(|_| {
+        let acked = tcp_info(&socket).ok()?.acked;
+        let waiting = unacknowledged(&socket).ok()?;
+        let same = tcp_info(&socket).ok()?.acked == acked;
+        same.then(|| acked.get().saturating_add(waiting as u64))
+    })
+}
+
 /// Whether the next byte of a socket is marked as urgent (`SIOCATMARK`). splice(2) stops there, and says no more than that
 /// there is nothing; a read goes on.
 pub fn is_at_urgent(socket: impl AsFd) -> bool {

@@ -4,7 +4,7 @@
 //! Every option of an open connection is set through [`Wire`], so that what it remembers stays true.
 
 use crate::tcp::{
-    info::{InForce, Settled, Spacing, set_spacing, tcp_info},
+    info::{InForce, Settled, Spacing, reset_on_close, set_spacing, tcp_info},
     memory_level::{MemoryLevel, Restriction},
     socket_options,
 };
@@ -156,6 +156,15 @@ impl Known {
     }
 }
 
+impl Drop for Wire {
+    /// What breaks off by a panic must not look as if it had ended in order.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            reset_on_close(&self.tcp, true);
+        }
+    }
+}
+
 impl std::ops::Deref for Wire {
     type Target = TcpStream;
     fn deref(&self) -> &TcpStream {
@@ -177,6 +186,23 @@ mod tests {
     };
     use tokio::net::TcpStream;
     use units::Rate;
+
+    #[tokio::test]
+    async fn connection_of_a_task_that_panics_is_reset() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        for panics in [false, true] {
+            let tcp = TcpStream::connect(address).await.unwrap();
+            let (mut peer, _) = listener.accept().unwrap();
+            let task = tokio::spawn(async move {
+                let _stream = Stream::new(tcp, address);
+                assert!(!panics, "as this test wants it");
+            });
+            assert_eq!(task.await.is_err(), panics);
+            let read = std::io::Read::read(&mut peer, &mut [0]);
+            assert_eq!(read.is_err(), panics, "{read:?}");
+        }
+    }
 
     #[tokio::test]
     async fn connection_rate_is_set_and_cleared() {

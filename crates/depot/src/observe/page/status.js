@@ -108,7 +108,7 @@ function showTiles(status) {
     tile("Client connections", count(connections.open), `of ${count(connections.limit)} at most`, connections.open / connections.limit),
     tile("Held by the kernel", size(held), `of ${size(memory.limit_bytes)} at most; ${size(memory.pipes_held_bytes)} in pipes, the rest in sockets`, held / memory.limit_bytes),
     tile("Idle to next hops", count(connections.idle_upstream), "waiting for work"),
-    tile("Process", size(memory.resident_bytes), `${count(memory.open_files)} of ${count(memory.open_files_limit)} open files${status.accept_failures ? `, accepting failed ${count(status.accept_failures)} times` : ""}`),
+    tile("Process", size(memory.resident_bytes), `${count(memory.open_files)} of ${count(memory.open_files_limit)} open files${status.accept_failures ? `, accepting failed ${count(status.accept_failures)} times` : ""}${status.panics ? `, ${count(status.panics)} panics` : ""}`),
     ...status.draining.map(({ process, seconds_left: left, live_transfers: live }) =>
       tile("Before the takeover", count(live), `transfers of process ${process}, for up to ${age(left)}`)),
     ...status.detours.filter(({ up }) => !up).map(({ depot }) =>

@@ -2,7 +2,7 @@
 //! What the small origin gives away: the files of its directory, and nothing else.
 
 use crate::common::{
-    client::{get, status},
+    client::{exchange, get, status},
     process::Daemon,
 };
 use std::{
@@ -135,5 +135,58 @@ fn listing_shows_nothing_beyond_the_directory() {
     let silent = Daemon::origin(&site, "fetch", &[]);
     for path in ["/", "/sub/"] {
         assert_eq!(status(&get(silent.address, path).0), 404, "{path}");
+    }
+}
+
+#[test]
+fn files_of_any_date_are_served() {
+    // The file system of /tmp may not have all dates.
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let origin = Daemon::origin(folder.path(), "fetch", &[]);
+    for (seconds, date) in [
+        (i64::MIN / 4, None),
+        (-1, None),
+        (0, Some("Thu, 01 Jan 1970 00:00:00 GMT")),
+        (253_402_300_799, Some("Fri, 31 Dec 9999 23:59:59 GMT")),
+        (253_402_300_800, None),
+        (i64::MAX / 4, None),
+    ] {
+        let file = folder.path().join("file");
+        fs::write(&file, "served").unwrap();
+        let time = rustix::fs::Timespec { tv_sec: seconds, tv_nsec: 5 };
+        let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+        let flags = rustix::fs::AtFlags::empty();
+        rustix::fs::utimensat(rustix::fs::CWD, &file, &times, flags).unwrap();
+        if std::os::unix::fs::MetadataExt::mtime(&fs::metadata(&file).unwrap()) != seconds {
+            println!("{seconds}: not a date of this file system");
+            continue;
+        }
+        let condition = "If-Modified-Since: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
+        for (method, fields) in [("GET", ""), ("HEAD", ""), ("GET", condition)] {
+            let request =
+                format!("{method} /file HTTP/1.1\r\nHost: o\r\n{fields}Connection: close\r\n\r\n");
+            let (head, body, _) = exchange(origin.address, request.as_bytes());
+            let is_old = !fields.is_empty() && seconds == 0;
+            assert_eq!(status(&head), if is_old { 304 } else { 200 }, "{seconds}: {head}");
+            assert!(method == "HEAD" || is_old || body == b"served", "{seconds}");
+            let told = head.lines().find_map(|l| l.strip_prefix("last-modified: "));
+            assert!(told == date || is_old, "{seconds}: {head}");
+        }
+    }
+}
+
+#[test]
+fn files_without_a_length_are_served_to_their_end() {
+    // Their length by stat is 0.
+    let directory = Path::new("/proc/sys/fs/inotify");
+    let origin = Daemon::origin(directory, "fetch", &[]);
+    for name in ["max_user_watches", "max_user_instances"] {
+        let content = fs::read(directory.join(name)).unwrap();
+        assert!(!content.is_empty());
+        let (head, body, _) = get(origin.address, &format!("/{name}"));
+        assert!(status(&head) == 200 && body == content, "{head}");
+        let request = format!("HEAD /{name} HTTP/1.1\r\nHost: o\r\nConnection: close\r\n\r\n");
+        let (head, ..) = exchange(origin.address, request.as_bytes());
+        assert!(head.contains(&format!("content-length: {}\r\n", content.len())), "{head}");
     }
 }
