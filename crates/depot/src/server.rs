@@ -3,7 +3,7 @@
 
 use crate::{
     acceptor::Acceptor,
-    admission::{denied::Denied, guesses::Guesses, identity::Identity, trust::Uses},
+    admission::{denied::Denied, identity::Identity, trust::Uses},
     buffers,
     config::Config,
     control, detour_checks,
@@ -29,6 +29,7 @@ use relay::{
     buffers::KernelMemory,
     copy::{RelayResources, pipe::Pipes},
     dial::{Names, Pool},
+    guesses::Guesses,
     rates::Rates,
 };
 use sd_notify::NotifyState;

@@ -3,8 +3,7 @@
 
 use crate::{
     admission::{
-        denied::Denied, guesses::Guesses, identity::Identity, limit_reached::LimitReached,
-        limits::Gate, trust::Uses,
+        denied::Denied, identity::Identity, limit_reached::LimitReached, limits::Gate, trust::Uses,
     },
     config::Config,
     failover_routes::FailoverRoutes,
@@ -23,6 +22,7 @@ use relay::{
     buffers::{KernelMemory, Transfer},
     copy::RelayResources,
     dial::{Names, Resolver},
+    guesses::Guesses,
     rates::Rates,
     stripes::Offers,
     tcp::Stream,

@@ -8,6 +8,7 @@
 //! copy      bytes from a Source to a Sink: splice or copy, idle timeouts, minimum rate
 //! stripes   one stream of bytes over several connections
 //! rates     the rate that a transfer, and all transfers of one client, are held to
+//! guesses   how many wrong passwords a client may try
 //! buffers   socket buffers: raised where the kernel's own tuning is too small for the path, kept small where memory is
 //!           short
 //! ```
@@ -18,6 +19,7 @@ pub mod buffers;
 pub mod client_key;
 pub mod copy;
 pub mod dial;
+pub mod guesses;
 pub mod rates;
 mod side;
 pub mod stripes;

@@ -2,12 +2,13 @@
 //! Users of the proxy: their passwords, and whether a transfer's user still has the same one.
 
 use crate::{
-    admission::{guesses::Guesses, passwords::Passwords, trust},
+    admission::{passwords::Passwords, trust},
     config::Proxy,
     observe::{UsedLogin, status::Reload},
 };
 use host::{FileError, ReloadingFile, SettingFile};
 use http::StatusCode;
+use relay::guesses::{Guesses, TooManyGuesses};
 use session::message::{Fault, ProxyError, proxy::Credentials};
 use sha2::{Digest, Sha256};
 use std::{net::IpAddr, sync::Arc};
@@ -56,7 +57,7 @@ impl Logins {
     ) -> Result<UsedLogin, Fault> {
         let passwords = self.passwords.as_ref().ok_or_else(wants_password)?.get();
         if !passwords.was_right(&given) {
-            let guess = guesses.begin(client).await?;
+            let guess = guesses.begin(client).await.map_err(too_many)?;
             let (all, tried) = (Arc::clone(&passwords), given.clone());
             let checked = tokio::task::spawn_blocking(move || all.is_right(&tried)).await;
             match checked {
@@ -92,4 +93,9 @@ fn wants(reason: &str) -> Fault {
     let (status, error) =
         (StatusCode::PROXY_AUTHENTICATION_REQUIRED, ProxyError::HttpRequestDenied);
     Fault::new(status, error, reason)
+}
+
+fn too_many(error: TooManyGuesses) -> Fault {
+    let (status, reason) = (StatusCode::TOO_MANY_REQUESTS, error.to_string());
+    Fault::new(status, ProxyError::HttpRequestDenied, reason)
 }

@@ -3,7 +3,6 @@
 
 pub(crate) mod address_class;
 pub(crate) mod denied;
-pub(crate) mod guesses;
 pub(crate) mod identity;
 pub(crate) mod limit_reached;
 pub(crate) mod limits;

@@ -16,7 +16,7 @@
 //! - Access to this host or its networks: `allow.servers` must list the server, and its resolved addresses are judged as
 //!   for all next hops ([`crate::admission::rules`]). The depot connects to the addresses that were judged.
 //! - Loops: the depot's own names and addresses are refused as servers (508), and requests carry `Via`.
-//! - Guessing: see [`crate::admission::guesses`]. A wrong name takes as long as a wrong password.
+//! - Guessing: see [`relay::guesses`]. A wrong name takes as long as a wrong password.
 //! - Smuggling: heads are parsed and printed again, CONNECT with a body is refused, and `Host` comes from the URL.
 //! - Passwords sent to servers: hop-by-hop fields, `Proxy-Authorization` among them, are not passed on.
 //! - Slow heads and many connections: `timeouts.request_head` and `limits`, as for all clients.

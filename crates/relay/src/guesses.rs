@@ -5,9 +5,7 @@
 //! cost none. Few passwords are checked at a time ([`AT_A_TIME`]), so that guessing cannot take all processors.
 //! Limits: [`MOST`] clients are remembered; of more, those are forgotten that have waited longest.
 
-use http::StatusCode;
-use relay::client_key::host_key;
-use session::message::{Fault, ProxyError};
+use crate::client_key::host_key;
 use std::{
     collections::HashMap,
     net::IpAddr,
@@ -28,9 +26,14 @@ const MOST: usize = 8192;
 /// How many passwords are checked at a time.
 const AT_A_TIME: usize = 2;
 
+/// The client has tried too many wrong passwords.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many wrong passwords came from this client: try again in a minute")]
+pub struct TooManyGuesses;
+
 /// Clients that have tried wrong passwords.
 #[derive(Debug)]
-pub(crate) struct Guesses {
+pub struct Guesses {
     /// When a client will have all its tries again.
     until: Mutex<HashMap<IpAddr, Instant>>,
     checks: Semaphore,
@@ -38,7 +41,7 @@ pub(crate) struct Guesses {
 
 /// A try. It counts as wrong unless [`Guess::was_right`] is called.
 #[derive(Debug)]
-pub(crate) struct Guess<'g> {
+pub struct Guess<'g> {
     guesses: &'g Guesses,
     client: IpAddr,
     _check: SemaphorePermit<'g>,
@@ -54,22 +57,22 @@ impl Guesses {
     /// Lets a client try a password, and waits until it can be checked.
     ///
     /// # Errors
-    /// The client has tried too many (429).
-    pub(crate) async fn begin(&self, client: IpAddr) -> Result<Guess<'_>, Fault> {
+    /// The client has tried too many.
+    ///
+    /// # Panics
+    /// Never: checks go on for as long as this exists.
+    pub async fn begin(&self, client: IpAddr) -> Result<Guess<'_>, TooManyGuesses> {
         let client = host_key(client);
         self.take(client, Instant::now())?;
-        let check = self.checks.acquire().await;
-        let check = check.map_err(|_| Fault::internal("passwords are not checked any more"))?;
+        let check = self.checks.acquire().await.expect("nothing closes it");
         Ok(Guess { guesses: self, client, _check: check })
     }
 
-    fn take(&self, client: IpAddr, now: Instant) -> Result<(), Fault> {
+    fn take(&self, client: IpAddr, now: Instant) -> Result<(), TooManyGuesses> {
         let mut all = self.until();
         let until = all.get(&client).copied().unwrap_or(now).max(now) + AGAIN;
         if until - now > AGAIN * AT_ONCE {
-            let reason = "too many wrong passwords came from this client: try again in a minute";
-            let (status, error) = (StatusCode::TOO_MANY_REQUESTS, ProxyError::HttpRequestDenied);
-            return Err(Fault::new(status, error, reason));
+            return Err(TooManyGuesses);
         }
         if all.len() >= MOST && !all.contains_key(&client) {
             all.retain(|_, until| *until > now);
@@ -92,7 +95,7 @@ impl Guesses {
 
 impl Guess<'_> {
     /// The password was right.
-    pub(crate) fn was_right(self) {
+    pub fn was_right(self) {
         let mut all = self.guesses.until();
         if let Some(until) = all.get_mut(&self.client)
             && let Some(earlier) = until.checked_sub(AGAIN)
@@ -116,8 +119,8 @@ mod tests {
         for n in 0..AT_ONCE {
             assert!(guesses.begin(ip("192.0.2.1")).await.is_ok(), "{n}");
         }
-        assert_eq!(guesses.begin(ip("192.0.2.1")).await.unwrap_err().status, 429);
-        assert_eq!(guesses.begin(ip("::ffff:192.0.2.1")).await.unwrap_err().status, 429);
+        assert_eq!(guesses.begin(ip("192.0.2.1")).await.unwrap_err(), TooManyGuesses);
+        assert_eq!(guesses.begin(ip("::ffff:192.0.2.1")).await.unwrap_err(), TooManyGuesses);
         assert!(guesses.begin(ip("192.0.2.2")).await.is_ok(), "others have their own");
         tokio::time::advance(AGAIN).await;
         assert!(guesses.begin(ip("192.0.2.1")).await.is_ok());
