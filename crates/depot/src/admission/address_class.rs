@@ -6,7 +6,7 @@
 //! the way, or the kernel itself, then delivers to that. So the address inside counts.
 
 use rustix::io::Errno;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A class of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,25 +115,9 @@ fn carried(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Whether an address belongs to this host: then the kernel would also send *from* it. The
-/// question costs a route look-up and sends nothing; a list of addresses would go stale. It takes a
-/// socket: where there is none the address is not taken for another's.
+/// Whether an address belongs to this host. Where there is no socket to ask with, the address is not taken for another's.
 pub(crate) fn is_own(ip: IpAddr) -> Result<bool, Errno> {
-    let any = match ip {
-        IpAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
-        IpAddr::V6(_) => SocketAddr::from(([0; 16], 0)),
-    };
-    let socket = match UdpSocket::bind(any) {
-        Ok(socket) => socket,
-        Err(error) => match Errno::from_io_error(&error) {
-            // A host without this family has no address of it.
-            Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL) => return Ok(false),
-            errno => return Err(errno.unwrap_or(Errno::IO)),
-        },
-    };
-    let from = socket.connect((ip, 9)).and_then(|()| socket.local_addr());
-    // Without a route there it is not here.
-    Ok(from.is_ok_and(|from| from.ip() == ip))
+    host::is_own_address(ip).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 #[cfg(test)]
