@@ -2,7 +2,7 @@
 //! The configuration and what is made of the files that it names: all that a reload replaces.
 
 use crate::{
-    admission::{logins::Logins, trust::Trust},
+    admission::{listed_names::ListedNames, logins::Logins, trust::Trust},
     config::Config,
     config_warnings,
     error::Error,
@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     pub overruled: Overruled,
     /// Which settings these are, counted from those of the start.
     pub generation: Generation,
+    /// Addresses of the names in `allow.servers`.
+    pub listed_names: ListedNames,
     /// Whether others have taken their place.
     superseded: AtomicBool,
 }
@@ -57,7 +59,18 @@ impl Settings {
         let (client_hops, superseded) = (Clients::of(&config), AtomicBool::new(false));
         let (config, overruled) = (Arc::new(config), Overruled::default());
         let (generation, logins) = (Generation::default(), Logins::default());
-        Self { config, trust, logins, tls, client_hops, overruled, generation, superseded }
+        let listed_names = ListedNames::default();
+        Self {
+            config,
+            trust,
+            logins,
+            tls,
+            client_hops,
+            overruled,
+            generation,
+            listed_names,
+            superseded,
+        }
     }
 
     /// From now on others count. Call it before connections that these opened are looked for.

@@ -2,7 +2,10 @@
 //! The next hop: a connection to it, new or used before. Requests and sessions share them.
 
 use crate::{
-    admission::verdict::{Grant, Objection, Verdict},
+    admission::{
+        rules::not_listed,
+        verdict::{Grant, Objection, Verdict},
+    },
     config::{Config, Reuse},
     settings::Settings,
     state::Shared,
@@ -113,9 +116,19 @@ pub(crate) async fn connected_now(
     shared: &Shared,
     resolver: Resolver<'_>,
 ) -> Result<Hop, Refusal> {
+    connected_now_within(peer, grant, shared, (resolver, Duration::MAX)).await
+}
+
+/// The same in at most this time, also if the settings give more.
+pub(crate) async fn connected_now_within(
+    peer: Peer<'_>,
+    grant: Grant,
+    shared: &Shared,
+    (resolver, most): (Resolver<'_>, Duration),
+) -> Result<Hop, Refusal> {
     loop {
         let settings = shared.settings();
-        let hop = connected(peer, grant, &settings, resolver).await?;
+        let hop = connected_within(peer, grant, &settings, (resolver, most)).await?;
         if settings.are_current() {
             return Ok(hop);
         }
@@ -129,16 +142,47 @@ pub(crate) async fn connected(
     settings: &Settings,
     resolver: Resolver<'_>,
 ) -> Result<Hop, Refusal> {
+    connected_within(peer, grant, settings, (resolver, Duration::MAX)).await
+}
+
+/// The same in at most this time, also if the settings give more.
+async fn connected_within(
+    peer: Peer<'_>,
+    grant: Grant,
+    settings: &Settings,
+    (resolver, most): (Resolver<'_>, Duration),
+) -> Result<Hop, Refusal> {
     let key = key_of(peer, grant);
     let tls = || settings.tls.client(peer.protocol);
     let connector = Connector { tls: &tls, overruled: &settings.overruled };
-    let dialer = Dialer { connector, resolver, time: settings.config.timeouts.connect.into() };
+    let time = Duration::from(settings.config.timeouts.connect).min(most);
+    let dialer = Dialer { connector, resolver, time };
     let (config, next) = (&*settings.config, peer.next);
-    let hops = Admitted { config, next, verdict: (grant, config.upstream(next, grant)) };
+    let verdict = verdict(next, grant, settings, (resolver, time)).await;
+    let hops = Admitted { config, next, verdict: (grant, verdict) };
     let stream = dialer.dial(&key.peer, &hops).await?;
     let generation = settings.generation;
     let (ahead, held, used) = (BytesMut::new(), None, None);
     Ok(Hop { stream, ahead, reused: false, key, held, used, generation })
+}
+
+/// What the rules say of a next hop, with a look-up of listed names if they depend on it.
+pub(crate) async fn verdict(
+    next: &Authority,
+    grant: Grant,
+    settings: &Settings,
+    (resolver, time): (Resolver<'_>, Duration),
+) -> Verdict {
+    let config = &settings.config;
+    match (config.upstream(next, grant), &next.host) {
+        (Verdict::ByListedName, Host::Ip(ip)) => {
+            let names: Vec<_> = config.allow.server_names(next.port).collect();
+            let deadline = Instant::now() + time;
+            let is_one = settings.listed_names.have(&names, *ip, resolver, deadline).await;
+            if is_one { Verdict::Listed } else { Verdict::ByListedName }
+        }
+        (verdict, _) => verdict,
+    }
 }
 
 /// A connection to an address of the next hop that was admitted.
@@ -211,7 +255,7 @@ impl Admitted<'_> {
 impl Hops for Admitted<'_> {
     fn admit(&self, _: &PeerAddr) -> Result<(), Refusal> {
         match self.verdict.1 {
-            Verdict::Refused => Err(self.not_open("it is not listed", None)),
+            Verdict::Refused => Err(self.not_open(not_listed(self.verdict.0), None)),
             _ => Ok(()),
         }
     }

@@ -6,6 +6,7 @@ pub(crate) mod denied;
 pub(crate) mod identity;
 pub(crate) mod limit_reached;
 pub(crate) mod limits;
+pub(crate) mod listed_names;
 pub(crate) mod logins;
 pub(crate) mod passwords;
 pub(crate) mod rules;

@@ -42,9 +42,19 @@ impl Allow {
             Host::Name(_) if by_rules && any(&|r| r.may_admit_address(hop.port)) => {
                 Verdict::ByAddress
             }
+            Host::Ip(_)
+                if grant == Grant::ServerRules && self.server_names(hop.port).next().is_some() =>
+            {
+                Verdict::ByListedName
+            }
             _ if grant == Grant::Ticket => Verdict::Granted,
             _ => Verdict::Refused,
         }
+    }
+
+    /// Names of servers that are listed with this port.
+    pub(crate) fn server_names(&self, port: u16) -> impl Iterator<Item = &str> {
+        self.servers.iter().filter_map(move |rule| rule.name_for(port))
     }
 
     /// The rules that permit connections under this grant.
@@ -69,7 +79,10 @@ impl Allow {
                 continue;
             }
             match (verdict, self.objection(ip, named).map_err(Objection::Unjudged)?) {
-                (Verdict::Refused, _) => refusal = (String::from("it is not listed"), None),
+                (Verdict::Refused, _) => refusal = (not_listed(grant).to_owned(), None),
+                (Verdict::ByListedName, _) => {
+                    refusal = (NO_LISTED_NAME.to_owned(), None);
+                }
                 (Verdict::ByAddress, _) if !listed => {
                     refusal = ("its address is in no listed network".to_owned(), Some(ip));
                 }
@@ -99,6 +112,18 @@ impl Allow {
             }
             _ => None,
         })
+    }
+}
+
+/// Why an address is refused that none of the listed names has.
+const NO_LISTED_NAME: &str = "`allow.servers` does not list it, and this depot's own look-ups of the names there do not find it: \
+     have the client ask for the name (`--match NAME`), or list the address";
+
+/// Why a next hop is refused that no rule of this grant lists.
+pub(crate) fn not_listed(grant: Grant) -> &'static str {
+    match grant {
+        Grant::ServerRules => "`allow.servers` does not list it",
+        Grant::Rules | Grant::Ticket | Grant::Site => "it is not listed",
     }
 }
 
@@ -221,6 +246,23 @@ mod tests {
             assert_eq!(allow.upstream(&hop, Grant::Rules), rules, "{hop}");
             assert_eq!(allow.upstream(&hop, Grant::ServerRules), servers, "{hop}");
         }
+        let named = Allow { servers: vec!["db.example:5432".parse().unwrap()], ..Allow::default() };
+        for (hop, verdict) in [
+            ("192.0.2.7:5432", Verdict::ByListedName),
+            ("192.0.2.7:5433", Verdict::Refused),
+            ("db.example:5432", Verdict::Listed),
+            ("other.example:5432", Verdict::Refused),
+        ] {
+            let hop = hop.parse().unwrap();
+            assert_eq!(named.upstream(&hop, Grant::ServerRules), verdict, "{hop}");
+            assert_eq!(named.upstream(&hop, Grant::Rules), Verdict::Refused, "{hop}");
+        }
+        // Until the names have been looked up, it is not allowed.
+        let one = || std::iter::once("192.0.2.7:5432".parse().unwrap());
+        let refused = named.addresses((Grant::ServerRules, Verdict::ByListedName), one());
+        assert!(
+            matches!(refused, Err(Objection::Rules(why, _)) if why.contains("`allow.servers`"))
+        );
         let one = || std::iter::once("10.1.2.3:5432".parse().unwrap());
         let by = |grant| allow.addresses((grant, Verdict::ByAddress), one()).is_ok();
         assert!(by(Grant::ServerRules) && !by(Grant::Rules));

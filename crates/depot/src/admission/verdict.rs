@@ -24,6 +24,8 @@ pub(crate) enum Verdict {
     Listed,
     /// A name whose addresses decide.
     ByAddress,
+    /// An address that is not listed, but may be that of a listed name: look-ups decide.
+    ByListedName,
     /// Not listed, but a ticket grants it.
     Granted,
     /// What the configuration has a site or a port lead to, wherever that is.

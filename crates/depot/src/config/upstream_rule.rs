@@ -126,6 +126,14 @@ impl UpstreamRule {
         self.port.is_none_or(|p| p == port) && matches!(&self.host, HostRule::Name(n) if n == name)
     }
 
+    /// The name that the rule is about, if it admits this port.
+    pub(crate) fn name_for(&self, port: u16) -> Option<&str> {
+        match &self.host {
+            HostRule::Name(name) if self.port.is_none_or(|p| p == port) => Some(name),
+            _ => None,
+        }
+    }
+
     pub(crate) fn admits_ip(&self, ip: IpAddr, port: u16) -> bool {
         self.port.is_none_or(|p| p == port)
             && matches!(&self.host, HostRule::Net(net) if net.contains(&ip.to_canonical()))

@@ -51,7 +51,7 @@ pub(crate) async fn admit(
         return Err(not_listed_client(peer));
     }
     let login = context.settings.logins.check(given, peer, &context.guesses).await?;
-    let plan = Plan::for_user(server.clone(), context)?;
+    let plan = Plan::for_user(server.clone(), peer, context).await?;
     if is_own()? {
         return Err(looped(&server));
     }

@@ -3,12 +3,12 @@
 
 use crate::{
     admission::{
-        rules::not_listed_client,
+        rules::{not_listed, not_listed_client},
         ticket_client::CameFrom,
         verdict::{Grant, Objection, Verdict},
     },
     state::RequestContext,
-    trace,
+    trace, upstream,
 };
 use http::StatusCode;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -73,15 +73,21 @@ impl Plan {
 
     /// For a user of the proxy who wants this server. Whether the rules allow its address shows when it is connected to:
     /// by this depot, or by the last one of `proxy.via`.
-    pub(crate) fn for_user(server: Authority, context: RequestContext<'_>) -> Result<Self, Fault> {
+    pub(crate) async fn for_user(
+        server: Authority,
+        peer: IpAddr,
+        context: RequestContext<'_>,
+    ) -> Result<Self, Fault> {
         let config = context.config();
         let not_open = |why: &str| {
             let reason = format!("this depot is not open for upstream {server}: {why}");
             Fault::new(StatusCode::FORBIDDEN, ProxyError::DestinationIpProhibited, reason)
         };
-        let verdict = config.allow.upstream(&server, Grant::ServerRules);
+        let (settings, time) = (context.settings, config.timeouts.connect.into());
+        let resolver = (context.resolver(peer), time);
+        let verdict = upstream::verdict(&server, Grant::ServerRules, settings, resolver).await;
         if verdict == Verdict::Refused {
-            return Err(not_open("`allow.servers` does not list it"));
+            return Err(not_open(not_listed(Grant::ServerRules)));
         }
         if let Host::Ip(ip) = server.host {
             let address = iter::once(SocketAddr::new(ip, server.port));

@@ -101,3 +101,37 @@ fn http_upstreams_are_not_session_servers() {
     assert_eq!(answer.status, 403, "{answer:?}");
     assert_eq!(answer.error.as_deref(), Some("destination_ip_prohibited"));
 }
+
+/// What a program asks for that has looked the name up, and what its depot's own look-up does not find.
+#[test]
+fn address_of_a_listed_name_is_a_listed_server() {
+    let server = Acceptor::raw(echo);
+    let port = server.address.port();
+    let lists = |servers: &str, more: &str| {
+        let allow = format!("clients = [\"127.0.0.0/8\"]\nservers = {servers}");
+        Daemon::depot(&format!("[allow]\n{allow}\n{more}"))
+    };
+    let depot = lists("[\"no-such-name.invalid:*\", \"localhost:*\"]", "local = true");
+    for spelling in ["127.0.0.1", "[::ffff:127.0.0.1]"] {
+        let address = format!("{spelling}:{port}").parse().unwrap();
+        echoes(&opened(&depot, &open_tcp(address)).0);
+    }
+    let refuses = |depot: &Daemon, address: &str, why: &str| {
+        let answer = refused(depot, &open_tcp(address.parse().unwrap()).to_bytes().unwrap());
+        assert!(answer.status == 403 && answer.text.contains(why), "{address}: {answer:?}");
+    };
+    let own = "`allow.servers` does not list it, and this depot's own look-ups";
+    for address in ["127.0.0.2:80", "192.0.2.1:80", "[2001:db8::1]:80"] {
+        refuses(&depot, address, own);
+    }
+    // A name is listed with its ports, and leads to no inner address.
+    let other_port = lists("[\"localhost:1\"]", "local = true");
+    refuses(&other_port, &server.address.to_string(), "`allow.servers` does not list it");
+    let inner = lists("[\"localhost:*\"]", "");
+    refuses(&inner, &server.address.to_string(), "a loopback address");
+    // Names of next hops are no servers.
+    let upstream = Daemon::depot(
+        "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"localhost:*\"]\nlocal = true",
+    );
+    refuses(&upstream, &server.address.to_string(), "`allow.servers` does not list it");
+}
