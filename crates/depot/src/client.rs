@@ -26,7 +26,7 @@ use std::{io, net::IpAddr, time::Duration};
 use tokio::{
     io::Interest,
     net::TcpStream,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use units::Bytes;
 
@@ -61,6 +61,8 @@ pub(crate) struct Client {
     pub held: Option<Duration>,
     /// The number of depots that its last request, or its session, has come through.
     pub depots_before: usize,
+    /// By when it expects the ANSWER to its OPEN, if it says so.
+    pub answer_by: Option<Instant>,
 }
 
 impl Client {
@@ -78,6 +80,7 @@ impl Client {
             streams: 1,
             held,
             depots_before: 0,
+            answer_by: None,
         }
     }
 

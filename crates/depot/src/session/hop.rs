@@ -44,6 +44,9 @@ use units::Bytes;
 
 /// The most interim ANSWERs before the final one: each gives the next hop more time.
 const MOST_INTERIMS: u32 = 8;
+/// Of the time that a client waits for its ANSWER, the part (one in so many) that a depot does not leave to the next
+/// one, so that the depot next to a failure answers first.
+const KEPT_OF_ANSWER_TIME: u32 = 8;
 
 /// What a session's client side is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,16 +162,15 @@ impl NextHop<'_> {
     }
 
     /// OPEN for the depot at an address, which is told the client where it is trusted.
-    fn text(
-        &self,
-        client: &Client,
-        hop: &upstream::Hop,
-        streams: u8,
-    ) -> Result<Vec<u8>, Malformed> {
+    fn text(&self, asker: &Client, hop: &upstream::Hop, streams: u8) -> Result<Vec<u8>, Malformed> {
         let told = trace::trusts(self.context.config(), hop.stream.peer().ip());
-        let asked_for = self.asked_for.unwrap_or(client.stream.peer().ip());
+        let asked_for = self.asked_for.unwrap_or(asker.stream.peer().ip());
         let client = self.open.client.or(told.then_some(asked_for));
-        Open { client, streams, ..self.open.clone() }.to_bytes()
+        let answer_within = asker.answer_by.map(|by| {
+            let left = by.saturating_duration_since(tokio::time::Instant::now());
+            left.saturating_sub(left / KEPT_OF_ANSWER_TIME)
+        });
+        Open { client, streams, answer_within, ..self.open.clone() }.to_bytes()
     }
 
     /// Sends OPEN, and what follows it, and awaits ANSWER.
@@ -195,7 +197,8 @@ impl NextHop<'_> {
             let interim = (client.protocol == Protocol::Session).then_some(&mut client_sink);
             let up = (&mut client_source, &mut client.ahead);
             let mut up = pin!(early::send(&text, up, &mut sink, (may_send, &sent)));
-            let answer = self.answer(&mut source, &mut hop.ahead, (interim, &mut interims));
+            let by = client.answer_by;
+            let answer = self.answer(&mut source, &mut hop.ahead, (interim, &mut interims), by);
             tokio::select! {
                 biased;
                 answer = answer => answer,
@@ -246,9 +249,10 @@ impl NextHop<'_> {
         source: &mut Source<'_>,
         ahead: &mut BytesMut,
         (mut client, interims): (Option<&mut Sink<'_>>, &mut u32),
+        by: Option<tokio::time::Instant>,
     ) -> Result<Answer, ReadHeadError<Fault>> {
         let (config, next) = (self.context.config(), &self.hop.address.authority);
-        let mut time = config.timeouts.of_head(self.depots());
+        let mut time = config.timeouts.of_head(self.depots()).min(left_until(by));
         loop {
             let read =
                 tokio::time::timeout(time, read_header(source, ahead, Header::parse_answer)).await;
@@ -310,14 +314,19 @@ pub(super) async fn connected(
     let resolver = context.resolver(client.stream.peer().ip());
     let (mut source, _) = client.stream.split();
     let begun = Instant::now();
-    let connected = upstream::connected_now(peer, grant, context.shared(), resolver);
+    let answer_by = client.answer_by;
+    let most = left_until(answer_by);
+    let connected = upstream::connected_now_within(peer, grant, context.shared(), (resolver, most));
     tokio::select! {
         hop = connected => {
             let hop = hop.map_err(Unanswered::from);
             let fault = hop.as_ref().err().map(|unanswered| &unanswered.fault);
             context.observer.counts.connected(begun.elapsed(), fault);
             hop.map_err(|Unanswered { fault, retry }| match retry {
-                Retry::Elsewhere => NoSession::Unreachable(fault),
+                // If the client's time has run out, and not this depot's own, the next hop is not at fault.
+                Retry::Elsewhere if left_until(answer_by) > Duration::ZERO => {
+                    NoSession::Unreachable(fault)
+                }
                 _ => NoSession::Fault(fault),
             })
         }
@@ -325,6 +334,12 @@ pub(super) async fn connected(
             Err(NoSession::Gone(error))
         }
     }
+}
+
+/// How long a client goes on waiting for its ANSWER.
+fn left_until(answer_by: Option<tokio::time::Instant>) -> Duration {
+    let now = tokio::time::Instant::now();
+    answer_by.map_or(Duration::MAX, |by| by.saturating_duration_since(now))
 }
 
 /// Holds both connections to the session's rates.

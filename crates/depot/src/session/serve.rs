@@ -36,6 +36,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
+use tokio::time::Instant;
 use units::Bytes;
 
 /// Serves an OPEN, and the session if there is one. The connection serves nothing else afterwards.
@@ -44,6 +45,7 @@ pub(crate) async fn serve(mut client: Client, open: Open, context: RequestContex
     entry.session(&open);
     let streams = open.streams;
     client.depots_before = open.passed.len();
+    client.answer_by = open.answer_within.map(|time| Instant::now() + time);
     let scheme = if client.stream.is_tls() { Scheme::Https } else { Scheme::Http };
     let peer = client.stream.peer().ip();
     let asked_for = open.client.filter(|_| trace::trusts(context.config(), peer));

@@ -12,7 +12,7 @@ use crate::{
     message::{Fault, ProxyError},
 };
 use http::StatusCode;
-use std::{fmt, net::IpAddr, str::FromStr};
+use std::{fmt, net::IpAddr, str::FromStr, time::Duration};
 use units::Rate;
 
 /// The most hops of a route, and the most depots that may have passed an OPEN on.
@@ -29,6 +29,8 @@ const TICKET: u8 = 4;
 const PASSED: u8 = 5;
 const CLIENT: u8 = 6;
 const STREAMS: u8 = 7;
+/// Of the types that older depots forward unchanged.
+const ANSWER_WITHIN: u8 = 128;
 
 /// A flag of a TCP target: the server is to be sent a PROXY protocol header.
 const PROXY_PROTOCOL: u8 = 1;
@@ -51,6 +53,9 @@ pub struct Open {
     /// Over how many connections the bytes between the sender of this and its receiver may come. If it is 2 or more,
     /// they come in blocks.
     pub streams: u8,
+    /// How long its sender waits for the final ANSWER, in whole milliseconds. A depot that connects to nothing in that
+    /// time answers before.
+    pub answer_within: Option<Duration>,
     /// Fields that this version does not know, and passes on.
     pub unknown: Vec<UnknownField>,
 }
@@ -129,7 +134,8 @@ impl Open {
     /// An OPEN as the initiator sends it.
     pub fn new(session: SessionId, hops: Vec<Hop>, target: Target) -> Self {
         let (ticket, passed, client, unknown) = (None, Vec::new(), None, Vec::new());
-        Self { session, hops, target, ticket, passed, client, streams: 1, unknown }
+        let answer_within = None;
+        Self { session, hops, target, ticket, passed, client, streams: 1, answer_within, unknown }
     }
 
     /// The action of the depot `own` (rules 2.3 and 2.5). A verified client is removed
@@ -165,7 +171,7 @@ impl Open {
     }
 
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Malformed> {
-        let known = |kind| (SESSION..=STREAMS).contains(&kind);
+        let known = |kind| (SESSION..=STREAMS).contains(&kind) || kind == ANSWER_WITHIN;
         let all = fields::read(bytes, known, |kind| [HOP, PASSED].contains(&kind))?;
         let (mut session, mut target) = (None, None);
         let mut open = Self::new(SessionId([0; 16]), Vec::new(), Target::End);
@@ -178,6 +184,10 @@ impl Open {
                 PASSED => open.passed.push(depot_id(field.value)?),
                 CLIENT => open.client = Some(client(field.value)?),
                 STREAMS => open.streams = stripes::streams(field.array()?)?,
+                ANSWER_WITHIN => {
+                    let milliseconds = u32::from_be_bytes(field.array()?);
+                    open.answer_within = Some(Duration::from_millis(milliseconds.into()));
+                }
                 _ => open.unknown.push(UnknownField::of(&field)),
             }
         }
@@ -210,6 +220,10 @@ impl Open {
         }
         if self.streams > 1 {
             fields::put(STREAMS, &[self.streams], &mut out);
+        }
+        if let Some(time) = self.answer_within {
+            let milliseconds = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+            fields::put(ANSWER_WITHIN, &milliseconds.to_be_bytes(), &mut out);
         }
         put_unknown(&self.unknown, &mut out);
         Ok(out)
@@ -415,6 +429,7 @@ mod tests {
             passed: vec!["d0".parse().unwrap()],
             client: Some("192.0.2.7".parse().unwrap()),
             streams: 16,
+            answer_within: Some(Duration::from_millis(8750)),
             unknown: vec![UnknownField { kind: 200, value: b"new".to_vec() }],
             ..Open::new(
                 SessionId(*b"0123456789abcdef"),
@@ -487,6 +502,7 @@ mod tests {
             (&[id, end, (7, &[1])], "2 to 16"),
             (&[id, end, (7, &[17])], "2 to 16"),
             (&[id, end, (8, b"")], "unknown"),
+            (&[id, end, (128, b"\x01")], "wrong length"),
         ] {
             let error = with(bad).expect_err(why).to_string();
             assert!(error.contains(why), "{error}, not {why}");
@@ -504,6 +520,7 @@ mod tests {
         };
         assert_eq!(hop, open.hops[0]);
         assert_eq!((&next.hops[..], next.client, next.streams), (&open.hops[1..], None, 1));
+        assert_eq!(next.answer_within, open.answer_within);
         assert_eq!(next.passed, [open.passed[0].clone(), own.clone()]);
         assert_eq!((&next.unknown, next.session), (&open.unknown, open.session));
         // It comes back.

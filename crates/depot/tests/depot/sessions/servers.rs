@@ -4,10 +4,12 @@
 use super::peers::{Acceptor, echo, echoes, id, open_tcp, opened, refused};
 use crate::common::{PATIENCE, process::Daemon};
 use session::lsl::{Open, Target};
+use socket2::{Domain, Socket, Type};
 use std::{
     io::Read,
-    net::{Ipv6Addr, SocketAddr, TcpListener},
+    net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream},
     sync::mpsc,
+    time::Duration,
 };
 
 #[test]
@@ -134,4 +136,33 @@ fn address_of_a_listed_name_is_a_listed_server() {
         "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"localhost:*\"]\nlocal = true",
     );
     refuses(&upstream, &server.address.to_string(), "`allow.servers` does not list it");
+}
+
+/// The last depot answers in the time that the client gives, and before the depot in front of it.
+#[test]
+fn answer_comes_within_the_time_that_the_client_waits() {
+    let depots = [1, 2].map(|n| Daemon::depot(&format!("id = \"d{n}\"")));
+    // Its system takes no connection and refuses none.
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    listener.listen(0).unwrap();
+    let silent = listener.local_addr().unwrap().as_socket().unwrap();
+    let connect = || TcpStream::connect_timeout(&silent, Duration::from_millis(300)).ok();
+    let _waiting: Vec<_> = std::iter::from_fn(connect).take(100).collect();
+    for hops in [vec![], vec![super::peers::hop(depots[1].address)]] {
+        let last = if hops.is_empty() { "d1" } else { "d2" };
+        let answer_within = Some(Duration::from_secs(2));
+        let open = Open { hops, answer_within, ..open_tcp(silent) };
+        let answer = refused(&depots[0], &open.to_bytes().unwrap());
+        assert_eq!(answer.by.as_str(), last, "{answer:?}");
+        assert_eq!(answer.error.as_deref(), Some("connection_timeout"), "{answer:?}");
+    }
+    // A client without patience is no reason to think ill of the next depot.
+    let open = open_tcp(silent);
+    let hops = vec![super::peers::hop(depots[1].address)];
+    let hurried = Open { hops, answer_within: Some(Duration::ZERO), ..open };
+    refused(&depots[0], &hurried.to_bytes().unwrap());
+    let server = Acceptor::raw(echo);
+    let hops = vec![super::peers::hop(depots[1].address)];
+    echoes(&opened(&depots[0], &Open { hops, ..open_tcp(server.address) }).0);
 }
