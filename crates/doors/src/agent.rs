@@ -22,10 +22,11 @@ mod web;
 pub use config::{Config, Login};
 
 use crate::{
-    chain::{Caller, ChainError, Down, OpenError, Unconnected},
+    chain::{Caller, ChainError},
     connections::{Live, Route},
     routes::Destination,
     settings_file::{self, Settings},
+    trial::{Down, OpenError, Unconnected},
     tunnel,
 };
 use relay::{
@@ -53,7 +54,7 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Agent {
     settings: Settings<Config>,
-    caller: Caller,
+    caller: Arc<Caller>,
     down: Down,
     live: Live,
     resources: RelayResources,
@@ -69,11 +70,11 @@ pub(crate) struct Failed {
 impl Agent {
     /// One with these settings, which come from `file` if there is one.
     pub fn new(config: Config, file: Option<PathBuf>) -> Arc<Self> {
-        let caller = Caller::new(config.ca.clone());
+        let caller = Arc::new(Caller::new(config.ca.clone()));
         Arc::new(Self {
             settings: Settings::new(config, file),
+            down: Down::new(Arc::clone(&caller)),
             caller,
-            down: Down::default(),
             live: Live::default(),
             resources: tunnel::resources(),
         })
@@ -156,7 +157,7 @@ impl Agent {
         let time = config.connect_timeout;
         let routes = config.routes.matching(to).await;
         let choice = self.live.choose(to, routes);
-        let unconnected = match self.caller.open_first(&self.down, choice, time).await {
+        let unconnected = match self.down.open_first(choice, time).await {
             Ok(opened) => return Ok(opened),
             Err(OpenError::OfServer(error)) => return Err(error.into()),
             Err(OpenError::Unconnected(unconnected)) => unconnected,
@@ -173,7 +174,7 @@ impl Agent {
                 Route::FellBack(last.map_or_else(left_alone, |error| error.to_string()))
             }
         };
-        let stream = self.caller.connect(&to.server(), false, time).await?;
+        let stream = self.caller.connect(&to.server(), time).await?;
         Ok((stream, route))
     }
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A session to a plain TCP server, opened on a socket that is there already.
 
-use crate::{connections, routes::ServerRoute, short::Choice, sys};
+use crate::{routes::ServerRoute, sys};
 use bytes::BytesMut;
 use host::Carried;
 use http::StatusCode;
 use relay::{
-    dial::{Class, Connector, Dialer, Names, PeerAddr, PeerHost, Refusal, Resolver, resolver},
+    dial::{
+        Class, Connector, Dialer, FaultSource, Names, PeerAddr, PeerHost, Refusal, Resolver,
+        resolver,
+    },
     tcp::{
         Stream, congestion::Overruled, socket_options::HopOptions, tls::ClientConfig, tls_files,
     },
@@ -22,15 +25,13 @@ use session::{
 };
 use socket2::Socket;
 use std::{
-    collections::HashMap,
     future::poll_fn,
     io::{self, ErrorKind},
     net::SocketAddr,
     os::fd::{AsFd, BorrowedFd},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
-    vec,
 };
 use tokio::{
     io::{Interest, unix::AsyncFd},
@@ -40,8 +41,8 @@ use units::Bytes;
 
 /// Magic, version, kind and length: what says how long a header is.
 const FIXED: usize = 8;
-/// How long a depot that was not reached is left alone.
-const DOWN_TIME: Duration = Duration::from_secs(10);
+/// Of the time for a route, the part (one in so many) that is not told to the depots, so that their answer comes first.
+const KEPT: u32 = 8;
 
 /// Why there is no session.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +63,21 @@ pub enum ChainError {
         /// Whether it is the last one, so that the depots have reached each other.
         is_last: bool,
     },
+    /// This host could not ask the first depot: it has run out of something, or refuses a socket.
+    #[error("cannot ask depot {depot}: {error}")]
+    NotAsked {
+        /// The depot.
+        depot: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The first depot took the connection, and said nothing in time: of the server or a depot behind it, it may not have
+    /// heard either.
+    #[error("depot {depot} took the connection, but did not answer in time")]
+    Late {
+        /// The depot.
+        depot: String,
+    },
     /// The first depot does not speak sessions, or the connection to it broke.
     #[error("depot {depot} did not answer: {error}")]
     Broken {
@@ -76,7 +92,7 @@ impl ChainError {
     /// What connect(2) of a program that knows nothing of depots says of it.
     pub fn errno(&self) -> i32 {
         let fault = match self {
-            Self::Unreached { error, .. } => {
+            Self::Unreached { error, .. } | Self::NotAsked { error, .. } => {
                 return error.raw_os_error().unwrap_or(match error.kind() {
                     ErrorKind::ConnectionRefused => libc::ECONNREFUSED,
                     ErrorKind::HostUnreachable => libc::EHOSTUNREACH,
@@ -84,6 +100,7 @@ impl ChainError {
                 });
             }
             Self::Broken { .. } => return libc::ECONNREFUSED,
+            Self::Late { .. } => return libc::ETIMEDOUT,
             Self::Refused { fault, .. } => fault,
         };
         match fault.error {
@@ -110,91 +127,13 @@ impl ChainError {
     }
 }
 
-/// Depots that could not be reached a short time ago. They are left alone, so that not every connection waits for them.
-#[derive(Debug, Default)]
-pub(crate) struct Down(Mutex<HashMap<DepotAddress, Instant>>);
-
-impl Down {
-    /// Whether this depot is to be left alone.
-    fn contains(&self, depot: &DepotAddress) -> bool {
-        self.depots().get(depot).is_some_and(|until| Instant::now() < *until)
-    }
-
-    /// What has come of asking this depot first.
-    fn note(&self, depot: &DepotAddress, error: &ChainError) {
-        if !matches!(error, ChainError::Refused { .. }) {
-            self.depots().insert(depot.clone(), Instant::now() + DOWN_TIME);
-        }
-    }
-
-    /// Begins to try routes, in their order.
-    pub(crate) fn trial<'d, 'r>(&'d self, choice: Choice<'r>) -> Trial<'d, 'r> {
-        let Choice { routes, is_short } = choice;
-        let otherwise = match (routes.is_empty(), is_short) {
-            (false, _) => Unconnected::AllFailed(None),
-            (true, true) => Unconnected::Short,
-            (true, false) => Unconnected::NoRoute,
-        };
-        Trial { down: self, routes: routes.into_iter(), otherwise }
-    }
-
-    fn depots(&self) -> MutexGuard<'_, HashMap<DepotAddress, Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Routes to a destination, being tried.
-pub(crate) struct Trial<'d, 'r> {
-    down: &'d Down,
-    routes: vec::IntoIter<ServerRoute<'r>>,
-    otherwise: Unconnected,
-}
-
-/// What is left to do if no route was connected by.
-pub(crate) enum Unconnected {
-    /// No route leads there.
-    NoRoute,
-    /// Its connections are short.
-    Short,
-    /// No route works. With the last failure, unless no depot was asked this time.
-    AllFailed(Option<ChainError>),
-}
-
-impl<'r> Trial<'_, 'r> {
-    /// The next route whose first depot was not found unreachable a short time ago.
-    pub(crate) fn next(&mut self) -> Option<ServerRoute<'r>> {
-        self.routes.find(|route| !self.down.contains(&route.depots[0]))
-    }
-
-    /// A route does not work.
-    ///
-    /// # Errors
-    /// The depots have done their part, and the server cannot be reached. No other route is to be tried.
-    pub(crate) fn failed(
-        &mut self,
-        route: &ServerRoute<'_>,
-        error: ChainError,
-    ) -> Result<(), ChainError> {
-        if error.is_of_server() {
-            return Err(error);
-        }
-        self.down.note(&route.depots[0], &error);
-        self.otherwise = Unconnected::AllFailed(Some(error));
-        Ok(())
-    }
-
-    /// After the last route.
-    pub(crate) fn end(self) -> Unconnected {
-        self.otherwise
-    }
-}
-
-/// Why no route of several connects.
-pub(crate) enum OpenError {
-    /// The depots have done their part, and the server cannot be reached.
-    OfServer(ChainError),
-    /// Without the server's doing.
-    Unconnected(Unconnected),
+/// By when a connection to a depot has to stand, and by when the depot has to have answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadlines {
+    /// TCP's.
+    pub connected: Instant,
+    /// The session's.
+    pub answered: Instant,
 }
 
 /// Connects a fresh TCP socket to the first of the depots at `address`, and opens a session to `server` on it. What the
@@ -205,17 +144,20 @@ pub(crate) enum OpenError {
 pub async fn open(
     socket: &Socket,
     address: SocketAddr,
-    depots: &[DepotAddress],
-    server: &Authority,
+    (depots, server): (&[DepotAddress], &Authority),
+    until: Deadlines,
 ) -> Result<Opened, ChainError> {
     let depot = depots[0].to_string();
-    let mut socket = match connect(socket, address).await {
+    let connected = timeout_at(until.connected, connect(socket, address)).await;
+    let mut socket = match connected.unwrap_or_else(|late| Err(late.into())) {
         Ok(socket) => Borrowed(socket),
         Err(error) => return Err(ChainError::Unreached { depot, error }),
     };
-    match ask(&mut socket, &open_header(depots, server)).await {
-        Ok((answer, headers)) => Ok(Opened { hops: opening(answer, depots)?, headers }),
-        Err(error) => Err(ChainError::Broken { depot, error }),
+    let question = open_header(depots, server, until.answered);
+    match timeout_at(until.answered, ask(&mut socket, &question)).await {
+        Ok(Ok((answer, headers))) => Ok(Opened { hops: opening(answer, depots)?, headers }),
+        Ok(Err(error)) => Err(ChainError::Broken { depot, error }),
+        Err(_) => Err(ChainError::Late { depot }),
     }
 }
 
@@ -245,10 +187,13 @@ fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-fn open_header(depots: &[DepotAddress], server: &Authority) -> Vec<u8> {
+/// OPEN for the first of the depots, which has until then to answer.
+fn open_header(depots: &[DepotAddress], server: &Authority, until: Instant) -> Vec<u8> {
     let hops = depots[1..].iter().cloned().map(Hop::from).collect();
     let target = Target::Tcp { server: server.clone(), proxy_protocol: false };
-    let open = Open::new(SessionId(random()), hops, target);
+    let left = until.saturating_duration_since(Instant::now());
+    let answer_within = Some(left - left / KEPT);
+    let open = Open { answer_within, ..Open::new(SessionId(random()), hops, target) };
     open.to_bytes().expect("a route of 16 hops fits into a header")
 }
 
@@ -257,7 +202,7 @@ async fn connect(socket: &Socket, address: SocketAddr) -> io::Result<AsyncFd<Bor
     // Only now: a socket that is neither connected nor about to be counts as ready.
     let watched = sys::watch(socket.as_fd(), Interest::READABLE | Interest::WRITABLE)?;
     match started {
-        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EALREADY)) => {}
         other => return other.map(|()| watched),
     }
     watched.writable().await?.retain_ready();
@@ -268,7 +213,7 @@ async fn connect(socket: &Socket, address: SocketAddr) -> io::Result<AsyncFd<Bor
     }
 }
 
-/// Connects a fresh TCP socket to an address of this machine.
+/// Connects a socket and waits for it.
 pub(crate) async fn connect_here(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     connect(socket, address).await.map(drop)
 }
@@ -387,6 +332,8 @@ impl Headers for Stream {
 #[derive(Debug, Default)]
 pub struct Caller {
     names: Names,
+    /// Apart from those of servers: a client can have as many of these looked up as there may be at a time.
+    depot_names: Names,
     overruled: Overruled,
     tls: OnceLock<Arc<ClientConfig>>,
     ca: Option<PathBuf>,
@@ -405,29 +352,6 @@ impl Caller {
         Self { mark: Some(mark), ..self }
     }
 
-    /// A connection by the first of these routes that works.
-    pub(crate) async fn open_first(
-        &self,
-        down: &Down,
-        choice: Choice<'_>,
-        time: Duration,
-    ) -> Result<(Stream, connections::Route), OpenError> {
-        let mut trial = down.trial(choice);
-        while let Some(route) = trial.next() {
-            match self.open(&route, time).await {
-                Ok((stream, hops)) => {
-                    return Ok((stream, connections::Route::through(route.depots, &hops)));
-                }
-                Err(error) => {
-                    let text = error.to_string();
-                    trial.failed(&route, error).map_err(OpenError::OfServer)?;
-                    tracing::warn!("{}: {text}", route.server);
-                }
-            }
-        }
-        Err(OpenError::Unconnected(trial.end()))
-    }
-
     /// A connection to the server of a route, through its depots.
     ///
     /// # Errors
@@ -437,29 +361,67 @@ impl Caller {
         route: &ServerRoute<'_>,
         time: Duration,
     ) -> Result<(Stream, Vec<HopReport>), ChainError> {
-        let depot = &route.depots[0];
-        let until = Instant::now() + time;
-        let is_tls = depot.scheme == Scheme::Https;
-        let unreached = |error| ChainError::Unreached { depot: depot.to_string(), error };
-        let connected = self.connect(&depot.authority, is_tls, time).await;
-        let mut stream = connected.map_err(|refusal| unreached(of_refusal(&refusal)))?;
-        let question = open_header(route.depots, &route.server);
-        let answered = timeout_at(until, ask(&mut stream, &question)).await;
-        match answered.unwrap_or_else(|late| Err(late.into())) {
-            Ok((answer, _)) => Ok((stream, opening(answer, route.depots)?)),
-            Err(error) => Err(ChainError::Broken { depot: depot.to_string(), error }),
+        let (name, until) = (route.depots[0].to_string(), Instant::now() + time);
+        let mut stream = self.connect_to_depot(&route.depots[0], time).await?;
+        let question = open_header(route.depots, &route.server, until);
+        match timeout_at(until, ask(&mut stream, &question)).await {
+            Ok(Ok((answer, _))) => Ok((stream, opening(answer, route.depots)?)),
+            Ok(Err(error)) => Err(ChainError::Broken { depot: name, error }),
+            Err(_) => Err(ChainError::Late { depot: name }),
         }
+    }
+
+    /// Asks a depot for what it refuses itself, whatever its settings: a session that ends nowhere.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub(crate) async fn ask_depot(
+        &self,
+        depot: &DepotAddress,
+        time: Duration,
+    ) -> Result<(), ChainError> {
+        let (name, until) = (depot.to_string(), Instant::now() + time);
+        let mut stream = self.connect_to_depot(depot, time).await?;
+        let open = Open::new(SessionId(random()), Vec::new(), Target::End);
+        let question = open.to_bytes().expect("a header without hops is short");
+        match timeout_at(until, ask(&mut stream, &question)).await {
+            Ok(Ok(_)) => Ok(()),
+            // Whatever it says instead: it is there. A depot that is full answers by HTTP.
+            Ok(Err(error)) if error.kind() == ErrorKind::InvalidData => Ok(()),
+            Ok(Err(error)) => Err(ChainError::Broken { depot: name, error }),
+            Err(_) => Err(ChainError::Late { depot: name }),
+        }
+    }
+
+    async fn connect_to_depot(
+        &self,
+        depot: &DepotAddress,
+        time: Duration,
+    ) -> Result<Stream, ChainError> {
+        let is_tls = depot.scheme == Scheme::Https;
+        let connected = self.dial(&depot.authority, is_tls, (&self.depot_names, time)).await;
+        connected.map_err(|refusal| {
+            let (depot, error) = (depot.to_string(), of_refusal(&refusal));
+            match refusal.source {
+                FaultSource::Peer => ChainError::Unreached { depot, error },
+                FaultSource::Host | FaultSource::Rules => ChainError::NotAsked { depot, error },
+            }
+        })
     }
 
     /// A connection without depots.
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn connect(
+    pub async fn connect(&self, to: &Authority, time: Duration) -> Result<Stream, Refusal> {
+        self.dial(to, false, (&self.names, time)).await
+    }
+
+    async fn dial(
         &self,
         to: &Authority,
         is_tls: bool,
-        time: Duration,
+        (names, time): (&Names, Duration),
     ) -> Result<Stream, Refusal> {
         let host = match &to.host {
             Host::Ip(ip) => PeerHost::Ip(*ip),
@@ -469,7 +431,7 @@ impl Caller {
         let client = || tls.clone().expect("made for peers that speak TLS");
         let dialer = Dialer {
             connector: Connector { tls: &client, overruled: &self.overruled },
-            resolver: Resolver { names: &self.names, client: resolver::OWN },
+            resolver: Resolver { names, client: resolver::OWN },
             time,
         };
         let peer = PeerAddr { host, port: to.port, tls: is_tls };

@@ -37,12 +37,13 @@ pub use status::{Report, status};
 pub use steering::guard;
 
 use crate::{
-    chain::{Caller, Down, OpenError, Unconnected},
+    chain::Caller,
     connections::Live,
     routes::Destination,
     settings_file::{self, Settings},
     short::Choice,
     sys,
+    trial::{Down, OpenError, Unconnected},
     tunnel::{self, tunnel},
 };
 use bytes::BytesMut;
@@ -140,7 +141,6 @@ pub fn clean() {
 #[derive(Debug)]
 pub struct Interceptor {
     settings: Settings<Config>,
-    caller: Caller,
     down: Down,
     live: Live,
     held: Arc<HeldConnections>,
@@ -168,8 +168,7 @@ impl Interceptor {
         let caller = Caller::new(config.ca.clone()).with_mark(ruleset::OWN);
         Arc::new(Self {
             settings: Settings::new(config, file),
-            caller,
-            down: Down::default(),
+            down: Down::new(Arc::new(caller)),
             live: Live::default(),
             held: Arc::default(),
             resources: tunnel::resources(),
@@ -293,7 +292,7 @@ impl Interceptor {
         let opened = if full {
             Err(OpenError::Unconnected(Unconnected::NoRoute))
         } else {
-            self.caller.open_first(&self.down, choice, time).await
+            self.down.open_first(choice, time).await
         };
         let (stream, route) = match opened {
             Ok(opened) => opened,

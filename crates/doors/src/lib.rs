@@ -5,6 +5,7 @@
 //! routes   which destinations go through which depots
 //! short    destinations that are reached directly because their connections are short
 //! chain    a session to a plain TCP server, on a socket that is there already or a connection of its own
+//! trial    routes tried in their order, and depots that are left alone since they are down
 //! run      a program of which a supervisor makes the connections
 //! agent    a proxy on this machine: SOCKS5 and HTTP
 //! intercept  connections of other machines and of this one, taken over on their route by nftables
@@ -26,4 +27,5 @@ pub mod run;
 pub mod settings_file;
 pub mod short;
 mod sys;
+mod trial;
 mod tunnel;

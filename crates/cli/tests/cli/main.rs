@@ -36,6 +36,7 @@ mod lab;
 mod lacking;
 mod misspelled;
 mod monitor;
+mod one_destination;
 mod operator;
 mod origin;
 mod pace;

@@ -17,14 +17,14 @@ use std::{
 };
 
 /// Listens where a depot should, and does this with each connection.
-fn in_place_of_depot(act: impl Fn(TcpStream) + Send + 'static) -> String {
+pub fn in_place_of_depot(act: impl Fn(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || listener.incoming().map_while(Result::ok).for_each(act));
     address
 }
 
-fn read_open(stream: &mut TcpStream) {
+pub fn read_open(stream: &mut TcpStream) {
     let mut head = [0; 8];
     stream.read_exact(&mut head).unwrap();
     let mut fields = vec![0; u16::from_be_bytes([head[6], head[7]]).into()];
@@ -107,7 +107,7 @@ fn depot_that_fails_while_a_session_opens_is_left_out() {
     });
     for (depot, says, errno) in [
         (refusing_address().to_string(), "cannot reach depot", "ECONNREFUSED"),
-        (silent.1.clone(), "cannot reach depot", "ETIMEDOUT"),
+        (silent.1.clone(), "took the connection, but did not answer in time", "ETIMEDOUT"),
         (ends, "did not answer: it closed the connection", "ECONNREFUSED"),
         (resets, "did not answer", "ECONNREFUSED"),
         (breaks_off, "did not answer: it closed the connection", "ECONNREFUSED"),
@@ -139,8 +139,12 @@ fn depot_that_fails_while_a_session_opens_is_left_out() {
 }
 
 /// What a server sends back by CONNECT, if the agent connects.
-fn ask(agent: &Agent, server: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(&agent.listen).unwrap();
+pub fn ask(agent: &Agent, server: &str) -> Option<String> {
+    ask_at(&agent.listen, server)
+}
+
+pub fn ask_at(agent: &str, server: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(agent).unwrap();
     write!(stream, "CONNECT {server} HTTP/1.1\r\nHost: {server}\r\n\r\n").unwrap();
     let mut lines = BufReader::new(stream.try_clone().unwrap());
     let mut head = String::new();

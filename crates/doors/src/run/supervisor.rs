@@ -8,8 +8,9 @@ use super::{
     tally::{Connection, Outcome, Tally},
 };
 use crate::{
-    chain::{self, Caller, ChainError, Down, Opened, Unconnected},
+    chain::{self, Caller, ChainError, Deadlines, Opened},
     routes::{Destination, Routes, ServerRoute},
+    trial::{Down, Maker, Unconnected},
     tunnel::{self, Passed, tunnel},
 };
 use bytes::BytesMut;
@@ -23,6 +24,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
@@ -55,13 +57,13 @@ pub(super) struct Answering {
     warned: RefCell<Vec<String>>,
     accounts: Rc<Accounts>,
     /// For depots that the program's socket cannot be connected to.
-    caller: Caller,
+    caller: Arc<Caller>,
     resources: Rc<RelayResources>,
 }
 
 impl Answering {
     pub(super) fn new(calls: Calls, mut rules: Rules) -> Rc<Self> {
-        let (down, warned, accounts) = <(_, _, Rc<Accounts>)>::default();
+        let (warned, accounts) = <(_, Rc<Accounts>)>::default();
         let has_short = rules.routes.has_short();
         if (rules.account || has_short)
             && let Err(error) = accounts.follow()
@@ -72,7 +74,8 @@ impl Answering {
             ));
             rules.routes = rules.routes.without_short();
         }
-        let (caller, resources) = (Caller::new(rules.ca.clone()), Rc::new(tunnel::resources()));
+        let caller = Arc::new(Caller::new(rules.ca.clone()));
+        let (down, resources) = (Down::new(Arc::clone(&caller)), Rc::new(tunnel::resources()));
         Rc::new(Self { calls, rules, down, warned, accounts, caller, resources })
     }
 
@@ -124,7 +127,7 @@ impl Answering {
     async fn make(&self, socket: &Socket, destination: SocketAddr) -> Made {
         let to = Destination::Address(destination);
         let routes = self.rules.routes.matching(&to).await;
-        let mut trial = self.down.trial(self.accounts.choose(&to, routes));
+        let mut trial = self.down.trial(self.accounts.choose(&to, routes), Maker::Program);
         while let Some(route) = trial.next() {
             match self.try_chain(socket, destination, &route).await {
                 Ok(made) => return made,
@@ -168,18 +171,19 @@ impl Answering {
         }
         let mut last = unreached(io::ErrorKind::TimedOut.into());
         for (tried, address) in addresses.iter().enumerate() {
-            // One that does not answer must leave time for the others.
+            // One that is not reached must leave time for the others.
             let now = Instant::now();
             let share = now + (until - now) / (addresses.len() - tried) as u32;
-            let opened = timeout_at(share, chain::open(socket, *address, depots, server)).await;
-            match opened.unwrap_or_else(|late| Err(unreached(late.into()))) {
+            let until = Deadlines { connected: share, answered: until };
+            match chain::open(socket, *address, (depots, server), until).await {
                 Ok(Opened { hops, headers }) => {
                     return Ok(Made { headers, ..Made::fresh(Outcome::Chain(hops)) });
                 }
                 Err(error) => last = error,
             }
             chain::disconnect(socket).map_err(unreached)?;
-            if matches!(last, ChainError::Refused { .. }) {
+            // Others are of the same depot.
+            if !matches!(last, ChainError::Unreached { .. }) {
                 break;
             }
         }
