@@ -35,7 +35,7 @@ use std::{
 };
 use tokio::{
     io::{Interest, unix::AsyncFd},
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 use units::Bytes;
 
@@ -216,6 +216,17 @@ async fn connect(socket: &Socket, address: SocketAddr) -> io::Result<AsyncFd<Bor
 /// Connects a socket and waits for it.
 pub(crate) async fn connect_here(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     connect(socket, address).await.map(drop)
+}
+
+/// Connects a socket as connect(2) would for its owner: it waits only if the socket blocks, and for no longer than the
+/// socket's own limit.
+pub(crate) async fn connect_as_program(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+    if socket.nonblocking()? {
+        return socket.connect(&address.into());
+    }
+    let most = socket.write_timeout()?.unwrap_or(Duration::MAX);
+    let late = |_| Err(io::Error::from_raw_os_error(libc::EINPROGRESS));
+    timeout(most, connect_here(socket, address)).await.unwrap_or_else(late)
 }
 
 /// Does not wait for the connection, whether the socket blocks its owner or not: the flag is the owner's too, and as it

@@ -51,6 +51,7 @@ mod record_guide;
 mod run;
 mod run_faults;
 mod run_stats;
+mod run_strict;
 mod send;
 mod send_directory;
 mod send_encrypted;

@@ -312,7 +312,10 @@ fn no_rights_are_needed() {
     assert!(err.contains("1 connections: 1 through depots"), "{err}");
     // PR_SET_DUMPABLE: nobody may look into the process.
     let hidden = "import ctypes; ctypes.CDLL(None).prctl(4, 0); s = socket.create_connection((host, port)); assert s.getpeername()[1] == port; exchange(s)";
-    let err = as_nobody(&["--strict"], hidden);
+    let err = as_nobody(&[], hidden);
+    assert!(err.contains("0 connections"), "{err}");
+    let refused = "import ctypes; ctypes.CDLL(None).prctl(4, 0); assert socket.socket().connect_ex((host, port)) == errno.EACCES";
+    let err = as_nobody(&["--strict"], refused);
     assert!(err.contains("0 connections"), "{err}");
 }
 

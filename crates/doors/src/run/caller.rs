@@ -3,7 +3,7 @@
 
 use super::{
     calls::Call,
-    filter::{ABIS, Abi},
+    filter::{ABIS, Abi, SOCKETCALL_SOCKET},
 };
 use rustix::{
     fs::fstat,
@@ -25,32 +25,60 @@ const IPV6: usize = 24;
 /// With it.
 const LONGEST: usize = 28;
 
+/// What a thread asks for.
+#[derive(Debug)]
+pub(super) enum Question {
+    /// To connect a socket.
+    Connect(Request),
+    /// To make one: domain, type and protocol.
+    Socket([i32; 3]),
+}
+
 /// What a thread wants to connect, and where to.
 #[derive(Debug)]
 pub(super) struct Request {
     thread: Pid,
     descriptor: i32,
-    pub destination: SocketAddr,
+    pub address: Address,
 }
 
-impl Request {
-    /// What the call asks for, if it is a connection by IP. The address is read once.
+/// What connect(2) is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Address {
+    /// An address of IP.
+    Ip(SocketAddr),
+    /// None: the socket is to be disconnected.
+    Unspecified,
+    /// Of another family.
+    Other,
+    /// Too short for its family.
+    Short,
+}
+
+impl Question {
+    /// What the call asks for. Arguments in memory are read once.
     ///
     /// # Errors
     /// The thread is gone, or hides its memory from its own user.
-    pub(super) fn of(call: &Call) -> io::Result<Option<Self>> {
+    pub(super) fn of(call: &Call) -> io::Result<Self> {
         let memory = File::open(format!("/proc/{}/mem", call.thread))?;
-        let Some(abi) = ABIS.iter().find(|abi| abi.arch == call.arch) else { return Ok(None) };
-        let [descriptor, address, length] = arguments(call, abi, &memory)?;
+        let abi = ABIS.iter().find(|abi| abi.arch == call.arch).ok_or(ErrorKind::Unsupported)?;
+        let arguments = arguments(call, abi, &memory)?;
+        if abi.socketcall == Some(call.number) && call.arguments[0] as u32 == SOCKETCALL_SOCKET {
+            return Ok(Self::Socket(arguments.map(|argument| argument as i32)));
+        }
+        let [descriptor, address, length] = arguments;
         let length = usize::try_from(length as i32).unwrap_or(0).min(LONGEST);
         let mut bytes = [0; LONGEST];
         memory.read_exact_at(&mut bytes[..length], address)?;
-        let Some(destination) = parse(&bytes[..length]) else { return Ok(None) };
+        let address = parse(&bytes[..length]);
         let thread = i32::try_from(call.thread).ok().and_then(Pid::from_raw);
         let thread = thread.ok_or(ErrorKind::NotFound)?;
-        Ok(Some(Self { thread, descriptor: descriptor as i32, destination }))
+        Ok(Self::Connect(Request { thread, descriptor: descriptor as i32, address }))
     }
+}
 
+impl Request {
     /// The program's own socket: another descriptor of the same one. Threads may have descriptors of their own
     /// (`CLONE_FILES`), so it is the thread that is asked and not its process.
     ///
@@ -73,6 +101,9 @@ impl Request {
     fn is_of_thread(&self, socket: impl AsFd) -> io::Result<bool> {
         let (thread, descriptor) = (self.thread.as_raw_nonzero(), self.descriptor);
         let link = fs::read_link(format!("/proc/{thread}/fd/{descriptor}"))?;
+        if !link.to_string_lossy().starts_with("socket:") {
+            return Err(Errno::NOTSOCK.into());
+        }
         let inode = fstat(socket)?.st_ino;
         Ok(link.to_str() == Some(format!("socket:[{inode}]").as_str()))
     }
@@ -88,7 +119,7 @@ impl Request {
 /// `PIDFD_THREAD`: a thread that need not be its process's first.
 const THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
 
-/// The first three arguments of connect(2), however it was called.
+/// The first three arguments of connect(2), or of a call within socketcall(2).
 fn arguments(call: &Call, abi: &Abi, memory: &File) -> io::Result<[u64; 3]> {
     if call.number == abi.connect {
         let [descriptor, address, length, ..] = call.arguments;
@@ -101,22 +132,30 @@ fn arguments(call: &Call, abi: &Abi, memory: &File) -> io::Result<[u64; 3]> {
     Ok([words[0], words[1], words[2]].map(|word| u32::from_ne_bytes(word).into()))
 }
 
-/// A struct sockaddr of IPv4 or IPv6.
-fn parse(bytes: &[u8]) -> Option<SocketAddr> {
-    let family = i32::from(u16::from_ne_bytes(*bytes.first_chunk()?));
-    let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);
-    match family {
-        libc::AF_INET if bytes.len() >= IPV4 => {
-            let ip = Ipv4Addr::from(*bytes[4..].first_chunk()?);
-            Some((ip, port).into())
-        }
-        libc::AF_INET6 if bytes.len() >= IPV6 => {
-            let ip = Ipv6Addr::from(*bytes[8..].first_chunk()?);
-            let scope = bytes[IPV6..].first_chunk().map_or(0, |&scope| u32::from_ne_bytes(scope));
-            Some(SocketAddrV6::new(ip, port, 0, scope).into())
-        }
-        _ => None,
+/// A struct sockaddr.
+fn parse(bytes: &[u8]) -> Address {
+    let Some(family) = bytes.first_chunk() else { return Address::Short };
+    match i32::from(u16::from_ne_bytes(*family)) {
+        libc::AF_UNSPEC => Address::Unspecified,
+        libc::AF_INET => ipv4(bytes).map_or(Address::Short, Address::Ip),
+        libc::AF_INET6 => ipv6(bytes).map_or(Address::Short, Address::Ip),
+        _ => Address::Other,
     }
+}
+
+fn ipv4(bytes: &[u8]) -> Option<SocketAddr> {
+    let bytes = bytes.get(..IPV4)?;
+    let port = u16::from_be_bytes(*bytes[2..].first_chunk()?);
+    Some((Ipv4Addr::from(*bytes[4..].first_chunk()?), port).into())
+}
+
+fn ipv6(bytes: &[u8]) -> Option<SocketAddr> {
+    let (bytes, rest) = bytes.split_at_checked(IPV6)?;
+    let port = u16::from_be_bytes(*bytes[2..].first_chunk()?);
+    let flow = u32::from_ne_bytes(*bytes[4..].first_chunk()?);
+    let ip = Ipv6Addr::from(*bytes[8..].first_chunk()?);
+    let scope = rest.first_chunk().map_or(0, |&scope| u32::from_ne_bytes(scope));
+    Some(SocketAddrV6::new(ip, port, flow, scope).into())
 }
 
 #[cfg(test)]
@@ -148,19 +187,23 @@ mod tests {
         for text in ["192.0.2.7:443", "[2001:db8::7]:22", "[fe80::1%3]:80"] {
             let address: SocketAddr = text.parse().unwrap();
             let all = bytes(address);
-            assert_eq!(parse(&all), Some(address), "{text}");
+            assert_eq!(parse(&all), Address::Ip(address), "{text}");
         }
         let six: SocketAddr = "[fe80::1%3]:80".parse().unwrap();
         let without_scope = parse(&bytes(six)[..IPV6]);
-        assert_eq!(without_scope, Some("[fe80::1]:80".parse().unwrap()));
+        assert_eq!(without_scope, Address::Ip("[fe80::1]:80".parse().unwrap()));
         let four = bytes("192.0.2.7:443".parse().unwrap());
         for length in 0..IPV4 {
-            assert_eq!(parse(&four[..length]), None);
+            assert_eq!(parse(&four[..length]), Address::Short);
         }
-        for family in [libc::AF_UNIX, libc::AF_UNSPEC, libc::AF_NETLINK] {
+        for (family, expected) in [
+            (libc::AF_UNIX, Address::Other),
+            (libc::AF_UNSPEC, Address::Unspecified),
+            (libc::AF_NETLINK, Address::Other),
+        ] {
             let mut other = four.clone();
             other[..2].copy_from_slice(&(family as u16).to_ne_bytes());
-            assert_eq!(parse(&other), None);
+            assert_eq!(parse(&other), expected);
         }
     }
 }

@@ -133,7 +133,7 @@ impl Supervisor {
         for signal in OUTLIVED {
             signal_hook::flag::register(signal, Arc::clone(&outlived))?;
         }
-        let (program, calls) = start(launch)?;
+        let (program, calls) = start(launch, rules.strict)?;
         dup2_stdin(&File::open("/dev/null")?)?;
         dup2_stdout(&File::create("/dev/null")?)?;
         writeln!(self.reports, "started {}", program.as_raw_nonzero())?;
@@ -177,10 +177,10 @@ impl Supervisor {
 }
 
 /// Starts the program under the filter; with where the kernel asks.
-fn start(launch: &Launch) -> Result<(Pid, OwnedFd), RunError> {
+fn start(launch: &Launch, strict: bool) -> Result<(Pid, OwnedFd), RunError> {
     let (here, there) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    let filter = filter::program();
+    let filter = filter::program(strict);
     let mut command = Command::new(&launch.program);
     command.args(&launch.arguments);
     sys::before_exec(&mut command, move || pass(&there, sys::install_filter(&filter)?.as_fd()));

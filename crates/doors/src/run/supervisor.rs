@@ -3,8 +3,9 @@
 
 use super::{
     accounts::{Accounts, Made},
-    caller::Request,
+    caller::{Address, Question, Request},
     calls::{Call, Calls, Verdict},
+    filter,
     tally::{Connection, Outcome, Tally},
 };
 use crate::{
@@ -94,33 +95,67 @@ impl Answering {
     }
 
     async fn answer(&self, call: &Call) {
-        let begun = Instant::now();
-        // One that cannot be looked into connects by itself, as any other kernel call.
-        let Ok(Some(request)) = Request::of(call) else {
-            return self.calls.answer(call, Verdict::GoOn);
+        let verdict = match Question::of(call) {
+            Ok(Question::Connect(request)) => self.connect(call, &request).await,
+            Ok(Question::Socket([domain, kind, protocol])) => {
+                filter::permit(domain, kind, protocol)
+                    .map_or_else(Verdict::Fails, |()| Verdict::GoOn)
+            }
+            Err(_) => self.unseen(),
         };
-        let made = self.connect(call, &request).await;
-        let verdict = match made.as_ref().map(|made| &made.outcome) {
-            Some(Outcome::Chain(_)) => Verdict::Done,
-            Some(Outcome::Failed { errno, .. }) => Verdict::Fails(*errno),
-            _ => Verdict::GoOn,
-        };
-        if let Some(made) = made {
-            let (destination, took) = (request.destination, begun.elapsed());
-            let outcome = made.outcome.clone();
-            self.accounts.add(Connection { destination, outcome, took, traffic: None }, &made);
-        }
         self.calls.answer(call, verdict);
     }
 
-    /// Makes the connection, if it is one that goes through depots. `None`: it is none of ours.
-    async fn connect(&self, call: &Call, request: &Request) -> Option<Made> {
-        let socket = request.socket().ok()?;
-        if !is_fresh_tcp(&socket) || !self.calls.is_waiting(call) {
-            return None;
+    /// Of a call that cannot be looked into: such a process connects by itself, unless that is forbidden.
+    fn unseen(&self) -> Verdict {
+        if self.rules.strict { Verdict::Fails(libc::EACCES) } else { Verdict::GoOn }
+    }
+
+    async fn connect(&self, call: &Call, request: &Request) -> Verdict {
+        let begun = Instant::now();
+        let socket = match request.socket() {
+            Ok(socket) if self.calls.is_waiting(call) => socket,
+            Ok(_) => return Verdict::GoOn,
+            // Its error is what the kernel would say, where the thread shares its process's descriptors.
+            Err(error) if self.rules.strict => {
+                return Verdict::Fails(error.raw_os_error().unwrap_or(libc::EACCES));
+            }
+            Err(_) => return Verdict::GoOn,
+        };
+        let Address::Ip(destination) = request.address else {
+            return self.by_itself(&socket, request.address).await;
+        };
+        match is_fresh_tcp(&socket) {
+            Ok(true) => {}
+            Ok(false) => return self.by_itself(&socket, request.address).await,
+            Err(_) => return self.unseen(),
         }
-        let made = self.make(&socket, request.destination).await;
-        Some(Made { cookie: socket_cookie(&socket).ok(), ..made })
+        let made = self.make(&socket, destination).await;
+        let made = Made { cookie: socket_cookie(&socket).ok(), ..made };
+        let (took, outcome) = (begun.elapsed(), made.outcome.clone());
+        let verdict = match &outcome {
+            Outcome::Chain(_) => Verdict::Done,
+            Outcome::Failed { errno, .. } => Verdict::Fails(*errno),
+            _ => Verdict::GoOn,
+        };
+        self.accounts.add(Connection { destination, outcome, took, traffic: None }, &made);
+        match verdict {
+            Verdict::GoOn => self.by_itself(&socket, request.address).await,
+            verdict => verdict,
+        }
+    }
+
+    /// Of a connection that goes without depots: the program makes it. If that is forbidden, the supervisor makes it, with the
+    /// address that it has read: the program could write another one meanwhile, which is to go through depots.
+    async fn by_itself(&self, socket: &Socket, address: Address) -> Verdict {
+        if !self.rules.strict {
+            return Verdict::GoOn;
+        }
+        match connect_as_asked(socket, address).await {
+            Ok(None) => Verdict::GoOn,
+            Ok(Some(())) => Verdict::Done,
+            Err(error) => Verdict::Fails(error.raw_os_error().unwrap_or(libc::EACCES)),
+        }
     }
 
     /// Connects the socket through depots, or says why not.
@@ -237,14 +272,28 @@ fn failed(error: &ChainError) -> Outcome {
     Outcome::Failed { errno: error.errno(), why: error.to_string() }
 }
 
+/// Does what connect(2) would do with a socket of IP. `None`: it is of another family, which has no TCP.
+async fn connect_as_asked(socket: &Socket, address: Address) -> io::Result<Option<()>> {
+    let (domain, kind, protocol) = (socket.domain()?, socket.r#type()?, socket.protocol()?);
+    let protocol = protocol.map_or(0, i32::from);
+    filter::permit(domain.into(), kind.into(), protocol).map_err(io::Error::from_raw_os_error)?;
+    if ![Domain::IPV4, Domain::IPV6].contains(&domain) {
+        return Ok(None);
+    }
+    match address {
+        Address::Ip(to) => chain::connect_as_program(socket, to).await.map(Some),
+        Address::Unspecified => chain::disconnect(socket).map(Some),
+        Address::Other => Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT)),
+        Address::Short => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+    }
+}
+
 /// Whether it is a socket of TCP that nobody has connected or is connecting. Of others the kernel itself says what is
 /// the matter.
-fn is_fresh_tcp(socket: &Socket) -> bool {
-    let is_tcp = socket.r#type().is_ok_and(|kind| kind == Type::STREAM)
-        && socket
-            .protocol()
-            .is_ok_and(|protocol| matches!(protocol, Some(Protocol::TCP | Protocol::MPTCP)));
-    is_tcp && is_unconnected(socket).unwrap_or(false)
+fn is_fresh_tcp(socket: &Socket) -> io::Result<bool> {
+    let is_tcp = socket.r#type()? == Type::STREAM
+        && matches!(socket.protocol()?, Some(Protocol::TCP | Protocol::MPTCP));
+    Ok(is_tcp && is_unconnected(socket)?)
 }
 
 /// Where the depot is, as this socket can be connected to it. Linux cannot connect a socket by IPv6 any more that was
