@@ -9,12 +9,16 @@ use crate::{
 };
 use clap::Args;
 use doors::{
-    agent::{Agent, Config, connect},
+    agent::{Agent, Config, Login, connect},
     routes::{Match, Routes},
     short::FirstContact,
 };
 use session::Authority;
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    io::ErrorKind,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 use units::Bytes;
 
 const RUN_EXAMPLES: &str = "\
@@ -72,9 +76,11 @@ pub struct RunArgs {
 #[derive(Debug, Args)]
 #[command(after_help = STATUS_EXAMPLES)]
 pub struct StatusArgs {
-    /// Address on which the agent listens
-    #[arg(default_value = "127.0.0.1:3885")]
-    agent: SocketAddr,
+    /// Address on which the agent listens [default: 127.0.0.1:3885]
+    agent: Option<SocketAddr>,
+    /// Configuration file of the agent, with its address and login
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Print one JSON document instead of a table
     #[arg(long)]
     json: bool,
@@ -87,9 +93,12 @@ pub struct ConnectArgs {
     /// Server and port to connect to
     #[arg(value_name = "HOST:PORT")]
     server: Authority,
-    /// Address on which the agent listens
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:3885")]
-    agent: SocketAddr,
+    /// Address on which the agent listens [default: 127.0.0.1:3885]
+    #[arg(long, value_name = "ADDR:PORT")]
+    agent: Option<SocketAddr>,
+    /// Configuration file of the agent, with its address and login
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 /// Whether the command logs.
@@ -101,13 +110,14 @@ pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(args) => serve(args),
         Command::Status(args) => status(&args),
-        Command::Connect(ConnectArgs { server, agent }) => {
+        Command::Connect(ConnectArgs { server, agent, config }) => {
+            let (agent, login) = running(agent, config.as_deref())?;
             let to_agent = |error| {
                 Failure::failed(format_args!(
                     "cannot connect to {server} by the agent at {agent}: {error}"
                 ))
             };
-            connect::connect(agent, &server).map_err(to_agent)
+            connect::connect(agent, login.as_ref(), &server).map_err(to_agent)
         }
     }
 }
@@ -137,13 +147,25 @@ impl RunArgs {
     }
 }
 
+/// A running agent's address and login.
+fn running(
+    given: Option<SocketAddr>,
+    config: Option<&Path>,
+) -> Result<(SocketAddr, Option<Login>), Failure> {
+    let config = config.map(Config::read).transpose().map_err(Failure::usage)?.unwrap_or_default();
+    Ok((given.unwrap_or(config.listen), config.login))
+}
+
 fn status(args: &StatusArgs) -> Result<(), Failure> {
-    let status = connect::status(args.agent).map_err(|error| {
-        Failure::failed(format_args!(
-            "no agent answers at {0}: {error}. If none runs, start one: longhaul agent run --via DEPOT \
-             --listen {0}",
-            args.agent
-        ))
+    let (agent, login) = running(args.agent, args.config.as_deref())?;
+    let status = connect::status(agent, login.as_ref()).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => Failure::failed(format_args!(
+            "the agent at {agent} says: {error}. If it has a login, name its file: longhaul agent status --config FILE"
+        )),
+        _ => Failure::failed(format_args!(
+            "no agent answers at {agent}: {error}. If none runs, start one: longhaul agent run --via DEPOT \
+             --listen {agent}"
+        )),
     })?;
     if args.json {
         print_json(&status);

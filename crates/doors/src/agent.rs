@@ -5,16 +5,21 @@
 //! config    the configuration file, reloaded when it changes
 //! socks     SOCKS5 (RFC 1928), optionally with user name and password (RFC 1929)
 //! web       HTTP: CONNECT and absolute URLs; /proxy.pac and /status.json for this machine
+//! itself    whether a server is the agent itself
 //! link      a stream with the traits that hyper expects
 //! connect   client side: one connection through a running agent (ssh's ProxyCommand), its status
 //! ```
 //! Threats. Clients are programs of this machine, and web pages that make a browser send requests here. The agent listens on
 //! loopback, or requires a password. A page can send neither CONNECT nor an absolute URL. Other requests are answered
-//! only if Host is an IP address or localhost, which defeats DNS rebinding, and they change nothing. A slow client has
-//! `HEAD_TIME` for its request. At most `MOST` connections are open, and request headers are bounded.
+//! only if Host is an IP address or localhost, which defeats DNS rebinding, and they change nothing. With `login`, all but
+//! /proxy.pac takes the password, and a client has few tries (`relay::guesses`). A slow client has
+//! `HEAD_TIME` for its request. At most `MOST` connections are open, `MOST_OF_CLIENT` of another machine, and request
+//! headers are bounded. Sessions that are being opened have shares, so that one client or one silent server does not take
+//! all that a depot has for this machine. A tunnel to the agent itself is refused.
 
 mod config;
 pub mod connect;
+mod itself;
 mod link;
 mod socks;
 mod web;
@@ -26,27 +31,45 @@ use crate::{
     connections::{Live, Route},
     routes::Destination,
     settings_file::{self, Settings},
+    shares::{Share, Shares},
     trial::{Down, OpenError, Unconnected},
     tunnel,
 };
 use relay::{
+    client_key::host_key,
     copy::RelayResources,
     dial::{Class, Refusal},
+    guesses::{Guesses, TooManyGuesses},
     tcp::Stream,
 };
-use session::{catch_panic, message::ProxyError};
+use session::{
+    Authority, catch_panic,
+    message::{ProxyError, proxy::Credentials},
+};
 use std::{
-    io, net::SocketAddr, os::unix::net::UnixStream, path::PathBuf, sync::Arc, time::Duration,
+    io,
+    net::{IpAddr, SocketAddr},
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
     runtime,
     sync::Semaphore,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 /// Maximum number of open connections; further ones wait.
 const MOST: usize = 4096;
+/// Maximum number of open connections of one client on another machine.
+const MOST_OF_CLIENT: usize = 1024;
+/// Maximum number of connections that are being made for one client on another machine, and to one server: a quarter of
+/// what a depot serves of one client.
+const MOST_OPENING: usize = 64;
+/// Interval between looks for a free share.
+const LOOK: Duration = Duration::from_millis(20);
 /// Time limit for a client's request.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 
@@ -57,6 +80,12 @@ pub struct Agent {
     caller: Arc<Caller>,
     down: Down,
     live: Live,
+    guesses: Guesses,
+    /// Where it listens, once it does.
+    listener: OnceLock<SocketAddr>,
+    clients: Arc<Shares<IpAddr>>,
+    opening_for: Arc<Shares<IpAddr>>,
+    opening_to: Arc<Shares<String>>,
     resources: RelayResources,
 }
 
@@ -76,6 +105,11 @@ impl Agent {
             down: Down::new(Arc::clone(&caller)),
             caller,
             live: Live::default(),
+            guesses: Guesses::default(),
+            listener: OnceLock::new(),
+            clients: Shares::new(MOST_OF_CLIENT),
+            opening_for: Shares::new(MOST_OPENING),
+            opening_to: Shares::new(MOST_OPENING),
             resources: tunnel::resources(),
         })
     }
@@ -93,7 +127,8 @@ impl Agent {
             let listener = TcpListener::bind(listen).await.map_err(|error| {
                 io::Error::new(error.kind(), format!("cannot listen at {listen}: {error}"))
             })?;
-            tracing::info!(listen = %listener.local_addr()?, "ready");
+            let own = *self.listener.get_or_init(|| listener.local_addr().unwrap_or(listen));
+            tracing::info!(listen = %own, "ready");
             tokio::select! {
                 () = self.serve(listener) => {}
                 stopped = stop.readable() => stopped?,
@@ -111,9 +146,11 @@ impl Agent {
             match listener.accept().await {
                 Ok((socket, from)) => {
                     let agent = Arc::clone(&self);
+                    let share = share_of(&self.clients, from);
                     tokio::spawn(async move {
-                        if let Err(panicked) = catch_panic(agent.serve_one(socket, from)).await {
-                            tracing::error!(%from, %panicked, "a defect has ended a connection. Please report it");
+                        match share {
+                            Ok(_share) => agent.serve_caught(socket, from).await,
+                            Err(_) => tracing::info!(%from, "it has too many connections"),
                         }
                         drop(place);
                     });
@@ -123,6 +160,13 @@ impl Agent {
                     sleep(Duration::from_millis(100)).await;
                 }
             }
+        }
+    }
+
+    /// A panic ends one connection, not the process.
+    async fn serve_caught(self: Arc<Self>, socket: TcpStream, from: SocketAddr) {
+        if let Err(panicked) = catch_panic(self.serve_one(socket, from)).await {
+            tracing::error!(%from, %panicked, "a defect has ended a connection. Please report it");
         }
     }
 
@@ -151,10 +195,43 @@ impl Agent {
         }
     }
 
-    /// Connects by the first route that works. Connects directly if no route matches, or all have failed.
-    pub(crate) async fn open(&self, to: &Destination) -> Result<(Stream, Route), Failed> {
+    /// Whether a client shows the login, if there is one.
+    ///
+    /// # Errors
+    /// It has tried too many wrong passwords.
+    pub(crate) async fn admits(
+        &self,
+        from: SocketAddr,
+        given: Option<&Credentials>,
+    ) -> Result<bool, TooManyGuesses> {
         let config = self.config();
+        let Some(login) = &config.login else { return Ok(true) };
+        let Some(Credentials { user, password }) = given else { return Ok(false) };
+        login.is_shown((&self.guesses, from.ip()), (user.as_bytes(), password)).await
+    }
+
+    /// Connects by the first route that works. Connects directly if no route matches, or all have failed.
+    pub(crate) async fn open(
+        &self,
+        from: SocketAddr,
+        to: &Destination,
+    ) -> Result<(Stream, Route), Failed> {
+        let (config, server) = (self.config(), to.server());
+        if let Some(own) = self.listener.get()
+            && itself::is_listener(*own, &server).await
+        {
+            return Err(looped(&server));
+        }
         let time = config.connect_timeout;
+        let until = Instant::now() + time;
+        let busy = || Failed {
+            kind: ProxyError::ConnectionLimitReached,
+            text: format!("too many connections to {server}, or of this client, are being made"),
+        };
+        let take = || share_of(&self.opening_for, from).ok();
+        let _for_client = wait_for(take, until).await.ok_or_else(busy)?;
+        let take = || self.opening_to.take(to.key());
+        let _to_server = wait_for(take, until).await.ok_or_else(busy)?;
         let routes = config.routes.matching(to).await;
         let choice = self.live.choose(to, routes);
         let unconnected = match self.down.open_first(choice, time).await {
@@ -174,9 +251,45 @@ impl Agent {
                 Route::FellBack(last.map_or_else(left_alone, |error| error.to_string()))
             }
         };
-        let stream = self.caller.connect(&to.server(), time).await?;
+        let stream = self.caller.connect(&server, time).await?;
+        // The name may have led elsewhere before.
+        let peer = stream.peer();
+        let is_own =
+            |own: &SocketAddr| own.port() == peer.port() && itself::leads_to(*own, peer.ip());
+        if self.listener.get().is_some_and(is_own) {
+            return Err(looped(&server));
+        }
         Ok((stream, route))
     }
+}
+
+/// What `take` gives, as soon as it does.
+async fn wait_for<T>(take: impl Fn() -> Option<T>, until: Instant) -> Option<T> {
+    loop {
+        match take() {
+            None if Instant::now() < until => sleep(LOOK).await,
+            taken => return taken,
+        }
+    }
+}
+
+/// A client has its share already.
+struct TooMany;
+
+/// One of a client's share; programs of this machine have none, which are all at the same address.
+fn share_of(
+    shares: &Arc<Shares<IpAddr>>,
+    client: SocketAddr,
+) -> Result<Option<Share<IpAddr>>, TooMany> {
+    if client.ip().to_canonical().is_loopback() {
+        return Ok(None);
+    }
+    shares.take(host_key(client.ip())).map(Some).ok_or(TooMany)
+}
+
+fn looped(server: &Authority) -> Failed {
+    let text = format!("{server} is this proxy itself");
+    Failed { kind: ProxyError::ProxyLoopDetected, text }
 }
 
 impl From<ChainError> for Failed {

@@ -10,6 +10,7 @@
 //! agent    a proxy on this machine: SOCKS5 and HTTP
 //! intercept  connections of other machines and of this one, taken over on their route by nftables
 //! connections  those that are open, and totals
+//! shares   how many of something each client or server may have
 //! settings_file  settings that are read again when their file changes
 //! tunnel   bytes between two connections, where the program cannot have the one to the depot itself
 //! ```
@@ -25,6 +26,7 @@ pub mod intercept;
 pub mod routes;
 pub mod run;
 pub mod settings_file;
+mod shares;
 pub mod short;
 mod sys;
 mod trial;

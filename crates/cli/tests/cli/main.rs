@@ -4,6 +4,7 @@
 
 mod add_your_own;
 mod agent;
+mod agent_access;
 mod cc;
 mod cc_file;
 mod chain;

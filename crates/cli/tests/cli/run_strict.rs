@@ -2,8 +2,8 @@
 //! `longhaul run --strict`: every way to a connection but connect(2) is refused, and that one is the supervisor's.
 
 use crate::{
-    chain::{Chain, PRELUDE, closed_port},
-    common::text,
+    chain::{Chain, PRELUDE},
+    common::{refusing_address, text},
 };
 use rustix::io::Errno;
 use std::{
@@ -187,7 +187,7 @@ assert fails(t.fileno(), bytes([1, 0]) + bytes(14), 16) == "EAFNOSUPPORT"
 assert fails(0, bytes([2, 0]) + bytes(14), 16) == "ENOTSOCK"
 assert fails(99, bytes([2, 0]) + bytes(14), 16) == "EBADF"
 "#,
-        closed = closed_port()
+        closed = refusing_address()
     );
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
     command.args(["run", "--via", &chain.via(), "--match", "192.0.2.0/24", "--strict", "--"]);

@@ -6,9 +6,10 @@ use crate::{
     settings_file::{self, ConfigError},
     short::FirstContact,
 };
+use relay::guesses::{Guesses, TooManyGuesses};
 use serde::Deserialize;
 use std::{
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -47,8 +48,28 @@ impl std::fmt::Debug for Login {
 }
 
 impl Login {
+    /// Whether a client shows this one.
+    ///
+    /// # Errors
+    /// It has tried too many wrong passwords.
+    pub(super) async fn is_shown(
+        &self,
+        (guesses, client): (&Guesses, IpAddr),
+        (user, password): (&[u8], &[u8]),
+    ) -> Result<bool, TooManyGuesses> {
+        // A program of this machine has 16 million addresses there.
+        let is_here = client.to_canonical().is_loopback();
+        let client = if is_here { Ipv4Addr::LOCALHOST.into() } else { client };
+        let guess = guesses.begin(client).await?;
+        let is_right = self.is(user, password);
+        if is_right {
+            guess.was_right();
+        }
+        Ok(is_right)
+    }
+
     /// Whether it is this one, in a time that does not tell how much of it is.
-    pub(super) fn is(&self, user: &[u8], password: &[u8]) -> bool {
+    fn is(&self, user: &[u8], password: &[u8]) -> bool {
         let same = |a: &[u8], b: &[u8]| {
             a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
         };

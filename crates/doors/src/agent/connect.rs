@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Questions to a running agent: one connection on standard input and output, and its status.
 
+use super::Login;
 use crate::connections::Status;
-use session::Authority;
+use session::{Authority, message::proxy::Credentials};
 use std::{
     io::{self, ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
@@ -19,10 +20,12 @@ const LONGEST: usize = 16 << 10;
 ///
 /// # Errors
 /// The agent does not answer, or says why it has not connected.
-pub fn connect(agent: SocketAddr, server: &Authority) -> io::Result<()> {
+pub fn connect(agent: SocketAddr, login: Option<&Login>, server: &Authority) -> io::Result<()> {
     let mut stream = TcpStream::connect_timeout(&agent, TIME)?;
     stream.set_read_timeout(Some(TIME))?;
-    stream.write_all(format!("CONNECT {server} HTTP/1.1\r\nHost: {server}\r\n\r\n").as_bytes())?;
+    let shown = shown("Proxy-Authorization", login);
+    let head = format!("CONNECT {server} HTTP/1.1\r\nHost: {server}\r\n{shown}\r\n");
+    stream.write_all(head.as_bytes())?;
     let head = read_head(&mut stream)?;
     if !head.starts_with("HTTP/1.1 200 ") {
         let mut why = String::new();
@@ -52,6 +55,12 @@ pub fn connect(agent: SocketAddr, server: &Authority) -> io::Result<()> {
     }
 }
 
+/// The field that shows a login.
+fn shown(field: &str, login: Option<&Login>) -> String {
+    let value = |Login { user, password }: &Login| Credentials::header(user, password);
+    login.map_or_else(String::new, |login| format!("{field}: {}\r\n", value(login)))
+}
+
 /// A head and not a byte more.
 fn read_head(stream: &mut TcpStream) -> io::Result<String> {
     let mut head = Vec::new();
@@ -70,13 +79,19 @@ fn read_head(stream: &mut TcpStream) -> io::Result<String> {
 ///
 /// # Errors
 /// It does not answer, or is none.
-pub fn status(agent: SocketAddr) -> io::Result<Status> {
+pub fn status(agent: SocketAddr, login: Option<&Login>) -> io::Result<Status> {
     let mut stream = TcpStream::connect_timeout(&agent, TIME)?;
     stream.set_read_timeout(Some(TIME))?;
+    let shown = shown("Authorization", login);
     let request =
-        format!("GET /status.json HTTP/1.1\r\nHost: {agent}\r\nConnection: close\r\n\r\n");
+        format!("GET /status.json HTTP/1.1\r\nHost: {agent}\r\n{shown}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
-    read_head(&mut stream)?;
+    let head = read_head(&mut stream)?;
+    if !head.starts_with("HTTP/1.1 200 ") {
+        let mut why = String::new();
+        stream.take(LONGEST as u64).read_to_string(&mut why)?;
+        return Err(io::Error::new(ErrorKind::PermissionDenied, why.trim().to_owned()));
+    }
     let mut body = String::new();
     stream.take(64 << 20).read_to_string(&mut body)?;
     serde_json::from_str(&body).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))

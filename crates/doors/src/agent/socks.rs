@@ -4,11 +4,11 @@
 use super::{Agent, Failed, HEAD_TIME, config::Login};
 use crate::{routes::Destination, tunnel::tunnel};
 use bytes::BytesMut;
-use relay::tcp::Stream;
+use relay::{guesses::Guesses, tcp::Stream};
 use session::{Authority, Host, message::ProxyError};
 use std::{
     io::{self, ErrorKind},
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -48,7 +48,9 @@ impl From<io::Error> for Ends {
 
 pub(super) async fn serve(agent: &Agent, mut socket: TcpStream, from: SocketAddr) {
     let login = agent.config().login.clone();
-    let asked = timeout(HEAD_TIME, asked(&mut socket, login.as_ref())).await;
+    let login =
+        login.as_ref().map(|login| Asked { login, guesses: &agent.guesses, client: from.ip() });
+    let asked = timeout(HEAD_TIME, asked(&mut socket, login)).await;
     let server = match asked.unwrap_or_else(|late| Err(Ends::Silently(late.into()))) {
         Ok(server) => server,
         Err(Ends::With(code)) => return say(&mut socket, code).await,
@@ -57,7 +59,7 @@ pub(super) async fn serve(agent: &Agent, mut socket: TcpStream, from: SocketAddr
             return;
         }
     };
-    match agent.open(&Destination::Named(server.clone())).await {
+    match agent.open(from, &Destination::Named(server.clone())).await {
         Ok((stream, route)) => {
             let listed = agent.live.list(from, "socks5", &server, route);
             say(&mut socket, SUCCEEDED).await;
@@ -81,7 +83,9 @@ fn code(failed: &Failed) -> u8 {
         ProxyError::ConnectionRefused => REFUSED,
         ProxyError::ConnectionTimeout | ProxyError::DnsTimeout => EXPIRED,
         ProxyError::DnsError | ProxyError::DestinationIpUnroutable => HOST_UNREACHABLE,
-        ProxyError::DestinationIpProhibited | ProxyError::HttpRequestDenied => NOT_ALLOWED,
+        ProxyError::DestinationIpProhibited
+        | ProxyError::HttpRequestDenied
+        | ProxyError::ProxyLoopDetected => NOT_ALLOWED,
         _ => FAILED,
     }
 }
@@ -92,10 +96,18 @@ async fn say(socket: &mut TcpStream, code: u8) {
     let _ = timeout(HEAD_TIME, socket.write_all(&reply)).await;
 }
 
+/// The login that is asked for.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    login: &'a Login,
+    guesses: &'a Guesses,
+    client: IpAddr,
+}
+
 /// What the client wants to be connected to. Reads not a byte more than its messages have.
 async fn asked<S: AsyncRead + AsyncWrite + Unpin>(
     socket: &mut S,
-    login: Option<&Login>,
+    login: Option<Asked<'_>>,
 ) -> Result<Authority, Ends> {
     let [version, count] = read(socket).await?;
     if version != VERSION {
@@ -108,15 +120,21 @@ async fn asked<S: AsyncRead + AsyncWrite + Unpin>(
         return Err(malformed("it offers no method that is accepted"));
     }
     socket.write_all(&[VERSION, method]).await?;
-    if let Some(login) = login {
+    if let Some(asked) = login {
         let [version, length] = read(socket).await?;
         let user = read_some(socket, length).await?;
         let [length] = read(socket).await?;
         let password = read_some(socket, length).await?;
-        let is_good = version == LOGIN_VERSION && login.is(&user, &password);
-        socket.write_all(&[LOGIN_VERSION, u8::from(!is_good)]).await?;
-        if !is_good {
-            return Err(malformed("name or password is wrong"));
+        let client = (asked.guesses, asked.client);
+        let is_shown = match version {
+            LOGIN_VERSION => asked.login.is_shown(client, (&user, &password)).await,
+            _ => Ok(false),
+        };
+        socket.write_all(&[LOGIN_VERSION, u8::from(is_shown != Ok(true))]).await?;
+        match is_shown {
+            Ok(true) => {}
+            Ok(false) => return Err(malformed("name or password is wrong")),
+            Err(error) => return Err(malformed(&error.to_string())),
         }
     }
     let [version, command, _, kind] = read(socket).await?;
@@ -170,6 +188,8 @@ mod tests {
         let (mut here, mut there) = tokio::io::duplex(1 << 16);
         here.write_all(bytes).await.unwrap();
         here.shutdown().await.unwrap();
+        let guesses = Guesses::default();
+        let login = login.map(|login| by(login, &guesses));
         let outcome = match asked(&mut there, login).await {
             Ok(server) => server.to_string(),
             Err(Ends::With(code)) => format!("code {code}"),
@@ -179,6 +199,10 @@ mod tests {
         let mut back = Vec::new();
         here.read_to_end(&mut back).await.unwrap();
         (outcome, back)
+    }
+
+    fn by<'a>(login: &'a Login, guesses: &'a Guesses) -> Asked<'a> {
+        Asked { login, guesses, client: Ipv4Addr::LOCALHOST.into() }
     }
 
     #[tokio::test]
@@ -230,6 +254,23 @@ mod tests {
         assert_eq!(back, [5, 255]);
     }
 
+    #[tokio::test]
+    async fn wrong_passwords_of_one_machine_run_out() {
+        let login = Login { user: "me".into(), password: "secret".into() };
+        let guesses = Guesses::default();
+        let shown = async |client: &str, password: &str| {
+            let client = (&guesses, client.parse().unwrap());
+            login.is_shown(client, (b"me", password.as_bytes())).await
+        };
+        for n in 0..200 {
+            let tried = shown(&format!("127.0.0.{n}"), "wrong").await;
+            assert_eq!(tried.is_ok(), n < 10, "{n}");
+        }
+        // Also the right one is not tried any more: otherwise guessing could go on.
+        assert!(shown("::1", "secret").await.is_err());
+        assert_eq!(shown("192.0.2.1", "secret").await, Ok(true));
+    }
+
     static RUNTIME: LazyLock<Runtime> =
         LazyLock::new(|| runtime::Builder::new_current_thread().build().unwrap());
 
@@ -240,7 +281,9 @@ mod tests {
         let servers = logins.map(|login| {
             let mut back = Vec::new();
             let mut socket = tokio::io::join(input, &mut back);
-            let server = RUNTIME.block_on(asked(&mut socket, login)).ok()?;
+            let guesses = Guesses::default();
+            let asks = login.map(|login| by(login, &guesses));
+            let server = RUNTIME.block_on(asked(&mut socket, asks)).ok()?;
             assert_ne!(server.port, 0);
             assert_eq!(server.to_string().parse(), Ok(server.clone()));
             let method = if login.is_some() {

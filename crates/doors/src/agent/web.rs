@@ -6,8 +6,9 @@ use crate::{routes::Destination, tunnel::tunnel};
 use http::{
     HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri,
     header::{
-        CONNECTION, CONTENT_TYPE, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-        TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
+        AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderName, PROXY_AUTHENTICATE,
+        PROXY_AUTHORIZATION, RETRY_AFTER, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
+        WWW_AUTHENTICATE,
     },
 };
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
@@ -75,20 +76,10 @@ pub(super) async fn serve(agent: Arc<Agent>, socket: TcpStream, from: SocketAddr
 async fn answer(agent: Arc<Agent>, request: Request<Incoming>, from: SocketAddr) -> Response<Body> {
     let is_for_proxy = request.method() == Method::CONNECT || request.uri().authority().is_some();
     if !is_for_proxy {
-        return of_agent(&agent, &request);
+        return of_agent(&agent, &request, from).await;
     }
-    if let Some(login) = &agent.config().login {
-        let given = request.headers().get(PROXY_AUTHORIZATION).and_then(Credentials::read);
-        if !given.is_some_and(|given| login.is(given.user.as_bytes(), &given.password)) {
-            let mut response = text(
-                StatusCode::PROXY_AUTHENTICATION_REQUIRED,
-                "this proxy wants a name and a password\n".to_owned(),
-            );
-            let basic =
-                HeaderValue::from_str(&proxy_challenge("longhaul agent")).expect("visible text");
-            response.headers_mut().insert(PROXY_AUTHENTICATE, basic);
-            return response;
-        }
+    if let Err(response) = check_login(&agent, &request, from, &OF_PROXY).await {
+        return response;
     }
     let answered = if request.method() == Method::CONNECT {
         connect(&agent, request, from).await
@@ -102,6 +93,47 @@ async fn answer(agent: Arc<Agent>, request: Request<Incoming>, from: SocketAddr)
     })
 }
 
+/// How a login is asked for, and shown.
+struct LoginFields {
+    status: StatusCode,
+    challenge: HeaderName,
+    credentials: HeaderName,
+}
+
+const OF_PROXY: LoginFields = LoginFields {
+    status: StatusCode::PROXY_AUTHENTICATION_REQUIRED,
+    challenge: PROXY_AUTHENTICATE,
+    credentials: PROXY_AUTHORIZATION,
+};
+const OF_AGENT: LoginFields = LoginFields {
+    status: StatusCode::UNAUTHORIZED,
+    challenge: WWW_AUTHENTICATE,
+    credentials: AUTHORIZATION,
+};
+
+/// Whether a request shows the login, if there is one; otherwise the answer to it.
+async fn check_login(
+    agent: &Agent,
+    request: &Request<Incoming>,
+    from: SocketAddr,
+    fields: &LoginFields,
+) -> Result<(), Response<Body>> {
+    let given = request.headers().get(&fields.credentials).and_then(Credentials::read);
+    let why = match agent.admits(from, given.as_ref()).await {
+        Ok(true) => return Ok(()),
+        Ok(false) => "this proxy wants a name and a password\n".to_owned(),
+        Err(error) => {
+            let mut response = text(StatusCode::TOO_MANY_REQUESTS, format!("{error}\n"));
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("60"));
+            return Err(response);
+        }
+    };
+    let mut response = text(fields.status, why);
+    let basic = HeaderValue::from_str(&proxy_challenge("longhaul agent")).expect("visible text");
+    response.headers_mut().insert(&fields.challenge, basic);
+    Err(response)
+}
+
 async fn connect(
     agent: &Arc<Agent>,
     request: Request<Incoming>,
@@ -109,7 +141,7 @@ async fn connect(
 ) -> Result<Response<Body>, Failed> {
     let target = request.uri().authority().map_or("", |authority| authority.as_str());
     let server = connect_target(target).map_err(|fault| bad(&fault.reason))?;
-    let (stream, route) = agent.open(&Destination::Named(server.clone())).await?;
+    let (stream, route) = agent.open(from, &Destination::Named(server.clone())).await?;
     let agent = Arc::clone(agent);
     tokio::spawn(async move {
         let listed = agent.live.list(from, "connect", &server, route);
@@ -138,7 +170,7 @@ async fn forward(
     let port = authority.port_u16().unwrap_or(80);
     let server = Authority::parse(authority.as_str(), Some(port))
         .map_err(|error| bad(&error.to_string()))?;
-    let (stream, route) = agent.open(&Destination::Named(server.clone())).await?;
+    let (stream, route) = agent.open(from, &Destination::Named(server.clone())).await?;
     let path = request.uri().path_and_query().cloned();
     *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
     strip(request.headers_mut());
@@ -185,25 +217,29 @@ fn strip(headers: &mut HeaderMap) {
 }
 
 /// What is asked of the agent itself. A page of somebody else's may ask as well: by a name that leads here, which is
-/// refused, or without reading the answer.
-fn of_agent(agent: &Agent, request: &Request<Incoming>) -> Response<Body> {
+/// refused, or without reading the answer. With a login, all but the script for browsers takes the password.
+async fn of_agent(agent: &Agent, request: &Request<Incoming>, from: SocketAddr) -> Response<Body> {
     let Some(own) = by_address(request) else {
         let why = "ask for this port by its address, not by a name\n".to_owned();
         return text(StatusCode::MISDIRECTED_REQUEST, why);
     };
+    let path = request.uri().path();
+    if request.method() == Method::GET && path == "/proxy.pac" {
+        let script = format!(
+            "function FindProxyForURL(url, host) {{\n  \
+             if (isPlainHostName(host) || host == \"127.0.0.1\" || host == \"::1\") return \"DIRECT\";\n  \
+             return \"SOCKS5 {own}; PROXY {own}; DIRECT\";\n}}\n"
+        );
+        return with_type(script, "application/x-ns-proxy-autoconfig");
+    }
+    if let Err(response) = check_login(agent, request, from, &OF_AGENT).await {
+        return response;
+    }
     if request.method() != Method::GET {
         let why = "only GET is answered here. To use this port as a proxy, send absolute URLs or CONNECT\n";
         return text(StatusCode::METHOD_NOT_ALLOWED, why.to_owned());
     }
-    match request.uri().path() {
-        "/proxy.pac" => {
-            let script = format!(
-                "function FindProxyForURL(url, host) {{\n  \
-                 if (isPlainHostName(host) || host == \"127.0.0.1\" || host == \"::1\") return \"DIRECT\";\n  \
-                 return \"SOCKS5 {own}; PROXY {own}; DIRECT\";\n}}\n"
-            );
-            with_type(script, "application/x-ns-proxy-autoconfig")
-        }
+    match path {
         "/status.json" => {
             let status =
                 serde_json::to_string(&agent.live.status()).expect("plain numbers and text");
@@ -238,6 +274,8 @@ fn refusal(failed: &Failed) -> Response<Body> {
             StatusCode::FORBIDDEN
         }
         ProxyError::ConnectionTimeout | ProxyError::DnsTimeout => StatusCode::GATEWAY_TIMEOUT,
+        ProxyError::ProxyLoopDetected => StatusCode::LOOP_DETECTED,
+        ProxyError::ConnectionLimitReached => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::BAD_GATEWAY,
     };
     text(status, format!("{}\n", failed.text))

@@ -99,6 +99,11 @@ pub fn connect_target(target: &str) -> Result<Authority, Fault> {
 }
 
 impl Credentials {
+    /// A field's value that shows them (Basic, RFC 7617).
+    pub fn header(user: &str, password: &str) -> String {
+        format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
+    }
+
     /// Those of `Proxy-Authorization: Basic`. `None` if the field is missing, is repeated, or has another scheme.
     pub fn of_proxy(headers: &Fields) -> Option<Self> {
         let mut values = headers.get_all(&header::PROXY_AUTHORIZATION);
