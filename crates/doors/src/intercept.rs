@@ -19,7 +19,7 @@
 //! sends its SYN again after 1 s, and that one takes its usual route, with all of this host's filters.
 //!
 //! Threats. Machines in `clients`, and anyone who can forge their addresses, can send SYNs at any rate: held connections
-//! are bounded (`held.rs`), open ones by `MOST_OPEN`. Listeners are on loopback, and reset what was not held. A route
+//! are bounded, with shares for each client and server (`held.rs`), open ones by `MOST_OPEN` and `MOST_OF_CLIENT`. Listeners are on loopback, and reset what was not held. A route
 //! reaches no loopback, and no private network that it does not name (`config.rs`). Depots' own connections and those to
 //! depots are never held, so none comes back. The status socket answers root alone.
 
@@ -41,6 +41,7 @@ use crate::{
     connections::Live,
     routes::Destination,
     settings_file::{self, Settings},
+    shares::Shares,
     short::Choice,
     sys,
     trial::{Down, OpenError, Unconnected},
@@ -50,14 +51,14 @@ use bytes::BytesMut;
 use held::{Held, HeldConnections};
 use host::{IprouteError, Lack, Nftables, NftablesError, PacketLog};
 use packet::{Refusal, Syn};
-use relay::{copy::RelayResources, tcp::info::reset_on_close};
+use relay::{client_key::host_key, copy::RelayResources, tcp::info::reset_on_close};
 use ruleset::Ends;
 use session::proxy_protocol;
 use sockets::PacketSender;
 use std::{
     collections::BTreeSet,
     io::{self, ErrorKind},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     os::unix::net::UnixStream,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -78,8 +79,9 @@ const PASS: Duration = Duration::from_secs(10);
 const ACCEPTANCE: Duration = Duration::from_secs(10);
 /// Time limit for a route if the settings have none.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Maximum number of open connections.
+/// Maximum number of open connections, and of those of one client.
 const MOST_OPEN: usize = 16_384;
+const MOST_OF_CLIENT: usize = MOST_OPEN / 4;
 /// Interval between checks that table and policy routing are as they were set up.
 const CHECK: Duration = Duration::from_secs(10);
 /// Interval between look-ups of depots' names.
@@ -144,6 +146,7 @@ pub struct Interceptor {
     down: Down,
     live: Live,
     held: Arc<HeldConnections>,
+    of_client: Arc<Shares<IpAddr>>,
     resources: RelayResources,
 }
 
@@ -171,6 +174,7 @@ impl Interceptor {
             down: Down::new(Arc::new(caller)),
             live: Live::default(),
             held: Arc::default(),
+            of_client: Shares::new(MOST_OF_CLIENT),
             resources: tunnel::resources(),
         })
     }
@@ -284,6 +288,10 @@ impl Interceptor {
             }
         };
         let Syn { client, server, .. } = syn;
+        let Some(_share) = self.of_client.take(host_key(client.ip())) else {
+            tracing::info!(%client, "{server}: the client has {MOST_OF_CLIENT} connections");
+            return refuse(Refusal::Reset);
+        };
         let destination = Destination::Address(server);
         let routes = config.routes.matching(&destination).await;
         let choice = Choice { routes, is_short: false };

@@ -515,3 +515,21 @@ fn mistakes_are_refused_before_anything_changes() {
     let taken = world.on_router("nft", &["--check", "-f", file.to_str().unwrap()]);
     assert!(taken.status.success(), "{}", text(&taken.stderr));
 }
+
+/// A server on the router, which starts while connections to others' port of the same number are open.
+#[test]
+fn server_on_the_router_can_take_an_intercepted_port() {
+    let world = World::new();
+    let _depots = world.depots();
+    let _intercept = world.intercept(&["--clients", "10.1.0.0/24", "--clients", "fd01::/64"]);
+    let mut open = [SERVER, SERVER6].map(|host| connect(&world.client, host, ECHO).unwrap());
+    for any in ["0.0.0.0", "::"] {
+        let own = world.router.run(|| TcpListener::bind((any, ECHO)));
+        assert!(own.is_ok(), "{any}: {own:?}");
+    }
+    for stream in &mut open {
+        stream.write_all(b"hello\n").unwrap();
+        let mut lines = BufReader::new(stream).lines();
+        assert_eq!(lines.nth(1).unwrap().unwrap(), "hello");
+    }
+}

@@ -27,6 +27,9 @@ pub(super) fn listen(v6: bool) -> io::Result<TcpListener> {
     } else {
         socket.set_ip_transparent_v4(true)?;
     }
+    // Accepted connections have it from here, and the servers' ports. Without it, a server on this host could not listen
+    // on a port that an intercepted connection leads to.
+    socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
