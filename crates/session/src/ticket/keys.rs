@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Keys: one that signs, and those that are trusted.
 
-use super::{LEEWAY_S, Ticket, TicketError, UnixTime, claims::Claims, pem};
+use super::{
+    LEEWAY_S, Ticket, TicketError, UnixTime,
+    claims::Claims,
+    header::{ALGORITHM, TokenHeader},
+    pem,
+};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{
     Algorithm, DecodingKey, EncodingKey, Header, Validation,
     errors::ErrorKind,
     jwk::{Jwk, ThumbprintHash},
 };
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fmt};
-
-/// The one algorithm of tickets, as a token's header names it.
-const ALGORITHM: &str = "EdDSA";
 
 /// Why a text is not a key: an error in the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -164,7 +165,7 @@ impl Unverified {
     /// # Errors
     /// It is not a ticket.
     pub fn read(token: &str) -> Result<Self, TicketError> {
-        let key = read_header(token)?.kid;
+        let key = TokenHeader::read(token)?.kid;
         let malformed = |why: &str| TicketError::Malformed(why.to_owned());
         let claims = token.split('.').nth(1).ok_or_else(|| malformed("it has no claims"))?;
         let claims = URL_SAFE_NO_PAD
@@ -174,14 +175,6 @@ impl Unverified {
             .map_err(|error| TicketError::Malformed(format!("its claims: {error}")))?;
         Ok(Self { ticket: claims.try_into()?, key })
     }
-}
-
-/// The relevant members of a token's header. Extensions that must be understood (`crit`) are not.
-#[derive(Deserialize)]
-struct TokenHeader {
-    alg: String,
-    kid: Option<String>,
-    crit: Option<Value>,
 }
 
 impl KeySet {
@@ -246,7 +239,7 @@ impl KeySet {
     /// # Errors
     /// Why it is not taken.
     pub fn verify_signature(&self, token: &str) -> Result<Verified, TicketError> {
-        let header = read_header(token)?;
+        let header = TokenHeader::read(token)?;
         let (kid, key) = match &header.kid {
             Some(kid) => {
                 let short = || TicketError::UnknownKey(kid.chars().take(128).collect());
@@ -278,24 +271,6 @@ impl KeySet {
         })?;
         Ok(Verified { ticket: claims.claims.try_into()?, key: kid.clone() })
     }
-}
-
-/// Reads a token's header and holds it to the one algorithm, before any key is looked at: so a token
-/// cannot choose how it is checked (RFC 8725, section 3.1).
-fn read_header(token: &str) -> Result<TokenHeader, TicketError> {
-    let malformed = |why: &str| TicketError::Malformed(why.to_owned());
-    let (header, _) = token.split_once('.').ok_or_else(|| malformed("it has no parts"))?;
-    let json =
-        URL_SAFE_NO_PAD.decode(header).map_err(|_| malformed("its header is not base64url"))?;
-    let header: TokenHeader =
-        serde_json::from_slice(&json).map_err(|_| malformed("its header is not a token's"))?;
-    if header.alg != ALGORITHM {
-        return Err(TicketError::Algorithm(header.alg.chars().take(32).collect()));
-    }
-    if header.crit.is_some() {
-        return Err(malformed("its header has extensions (crit) that are not known here"));
-    }
-    Ok(header)
 }
 
 /// The keys of a JWK Set, or one JWK, of whatever kind.

@@ -20,6 +20,7 @@
 mod claims;
 mod description;
 mod error;
+mod header;
 mod keys;
 mod opens;
 mod pem;

@@ -100,7 +100,7 @@ fn ticket_cannot_choose_key_or_algorithm() {
     refused(&depot, &posing, 403, "altered, or forged");
     let set: Value = serde_json::from_str(&stranger.public_set()).unwrap();
     let own_key = json!({ "alg": "EdDSA", "kid": kid, "jwk": set["keys"][0] });
-    refused(&depot, &signed(&own_key, None), 403, "altered, or forged");
+    refused(&depot, &signed(&own_key, None), 400, "its header has \"jwk\"");
 
     // What is public as the secret: the key as its bytes, in base64url, in PEM, and as its set.
     let set: Value = serde_json::from_str(&keys.signer.public_set()).unwrap();
