@@ -6,7 +6,10 @@
 //! ```
 //! Checking a hash takes milliseconds, and clients send their password with each request. So the last right password of each
 //! user is remembered until the file is read again, as a SHA-256 with a secret key of this process.
-//! A wrong name takes as long as a wrong password.
+//!
+//! Every check takes as long: a hash with fewer rounds than the file's most is followed by further rounds of a made-up
+//! hash, so that all make the same number ([`Check`]). A name that is not in the file stands for one that is, chosen by
+//! a keyed hash of the name, so that the lengths of salts tell nothing either.
 //! Limits: passwords of up to 255 bytes, as the hash takes longer for long ones; at most 1 000 000 rounds.
 
 use rustix::{
@@ -27,6 +30,10 @@ pub(crate) const TICKET_USER: &str = "ticket";
 const LONGEST: usize = 255;
 /// More rounds would let each guess take seconds.
 const MOST_ROUNDS: u32 = 1_000_000;
+/// Fewer rounds than this are not possible (SHA-crypt specification).
+const LEAST_ROUNDS: u32 = 1000;
+/// The rounds of a hash that names none.
+const USUAL_ROUNDS: u32 = 5000;
 /// Characters of the hash itself.
 const HASH_LENGTH: usize = 86;
 /// The hash that an unknown name is checked against if the file has no users. It only has to take as long as others.
@@ -36,15 +43,44 @@ const DUMMY: &str = "$6$longhaul$ve1Pvk..CH977y11N8pJmCLHPIaoaCy3vJeKCV63wKaL9Uh
 #[derive(Default)]
 pub(crate) struct Passwords {
     users: HashMap<String, User>,
-    /// A hash of the file's, for names that are not in it.
-    any_hash: Option<String>,
+    /// The names of the file in its order: others stand for one of them.
+    names: Vec<String>,
+    /// The most rounds of a hash of the file.
+    most_rounds: u32,
     key: [u8; 32],
 }
 
 struct User {
     hash: String,
+    rounds: u32,
     /// The password that was right, as [`Passwords::remembered`] has it.
     right: Mutex<Option<[u8; 32]>>,
+}
+
+/// What a check computes: rounds of `hash`, then as many more as make the sum the same for all names.
+#[derive(Debug, PartialEq, Eq)]
+struct Check<'p> {
+    hash: &'p str,
+    rounds: u32,
+    more: u32,
+}
+
+impl Check<'_> {
+    /// Whether the password is that of the hash.
+    fn matches(&self, password: &[u8]) -> bool {
+        let verifies = |hash: &str| ShaCrypt::default().verify_password(password, hash).is_ok();
+        let matches = verifies(self.hash);
+        let (salt, hash) = salt_and_hash(self.hash);
+        // Of the same salt, as its length counts in each round.
+        std::hint::black_box(verifies(&format!("$6$rounds={}${salt}${hash}", self.more)));
+        matches
+    }
+}
+
+/// The last two parts of a hash that [`check_hash`] has passed.
+fn salt_and_hash(hash: &str) -> (&str, &str) {
+    let (rest, last) = hash.rsplit_once('$').unwrap_or(("", hash));
+    (rest.rsplit_once('$').map_or(rest, |(_, salt)| salt), last)
 }
 
 impl Passwords {
@@ -69,12 +105,13 @@ impl Passwords {
             if name == TICKET_USER {
                 return Err(wrong("the name \"ticket\" is for tickets: choose another one"));
             }
-            check_hash(hash).map_err(|why| wrong(&why))?;
-            let user = User { hash: hash.to_owned(), right: Mutex::default() };
+            let rounds = check_hash(hash).map_err(|why| wrong(&why))?;
+            let user = User { hash: hash.to_owned(), rounds, right: Mutex::default() };
             if all.users.insert(name.to_owned(), user).is_some() {
                 return Err(wrong(&format!("the name {name:?} is there twice")));
             }
-            all.any_hash.get_or_insert_with(|| hash.to_owned());
+            all.names.push(name.to_owned());
+            all.most_rounds = all.most_rounds.max(rounds);
         }
         Ok(all)
     }
@@ -104,13 +141,28 @@ impl Passwords {
         if given.password.len() > LONGEST {
             return false;
         }
+        let matches = self.check(&given.user).matches(&given.password);
         let user = self.users.get(&given.user);
-        let hash = user.map(|user| &*user.hash).or(self.any_hash.as_deref()).unwrap_or(DUMMY);
-        let matches = ShaCrypt::default().verify_password(&given.password, hash).is_ok();
         let Some(user) = user.filter(|_| matches) else { return false };
         let remembered = self.remembered(&given.password);
         *user.right.lock().unwrap_or_else(PoisonError::into_inner) = Some(remembered);
         true
+    }
+
+    /// What to compute for a name, whether or not it is in the file.
+    fn check(&self, name: &str) -> Check<'_> {
+        let user = self.users.get(name).or_else(|| self.users.get(self.stand_in(name)?));
+        let (hash, rounds) = user.map_or((DUMMY, USUAL_ROUNDS), |user| (&*user.hash, user.rounds));
+        let more = self.most_rounds.max(rounds) - rounds + LEAST_ROUNDS;
+        Check { hash, rounds, more }
+    }
+
+    /// The name of the file that another name stands for: always the same until the file is read again.
+    fn stand_in(&self, name: &str) -> Option<&String> {
+        let chosen = self.remembered(name.as_bytes());
+        let number = chosen.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        let place = number.checked_rem(self.names.len() as u64)?;
+        self.names.get(usize::try_from(place).ok()?)
     }
 
     fn remembered(&self, password: &[u8]) -> [u8; 32] {
@@ -125,27 +177,29 @@ impl std::fmt::Debug for Passwords {
     }
 }
 
-fn check_hash(hash: &str) -> Result<(), String> {
+/// The rounds of a hash that is well formed.
+fn check_hash(hash: &str) -> Result<u32, String> {
     let form = || {
         "the password's hash is not SHA-512 crypt ($6$SALT$HASH): make it with `openssl passwd -6`"
             .to_owned()
     };
     let rest = hash.strip_prefix("$6$").ok_or_else(form)?;
-    let rest = match rest.strip_prefix("rounds=") {
-        None => rest,
+    let (rounds, rest) = match rest.strip_prefix("rounds=") {
+        None => (USUAL_ROUNDS, rest),
         Some(rest) => {
             let (rounds, rest) = rest.split_once('$').ok_or_else(form)?;
             let rounds: u32 = rounds.parse().map_err(|_| form())?;
-            if !(1000..=MOST_ROUNDS).contains(&rounds) {
-                return Err(format!("rounds={rounds}: expected 1000 to {MOST_ROUNDS}"));
+            if !(LEAST_ROUNDS..=MOST_ROUNDS).contains(&rounds) {
+                return Err(format!("rounds={rounds}: expected {LEAST_ROUNDS} to {MOST_ROUNDS}"));
             }
-            rest
+            (rounds, rest)
         }
     };
     let (salt, hash) = rest.split_once('$').ok_or_else(form)?;
     let plain = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"./".contains(&b));
     let is_hash = hash.len() == HASH_LENGTH && plain(hash);
-    if (1..=16).contains(&salt.len()) && plain(salt) && is_hash { Ok(()) } else { Err(form()) }
+    let is_salt = (1..=16).contains(&salt.len()) && plain(salt);
+    if is_salt && is_hash { Ok(rounds) } else { Err(form()) }
 }
 
 fn random() -> Result<[u8; 32], String> {
@@ -194,7 +248,33 @@ mod tests {
 
     #[test]
     fn dummy_hash_is_well_formed() {
-        assert_eq!(check_hash(DUMMY), Ok(()));
+        assert_eq!(check_hash(DUMMY), Ok(USUAL_ROUNDS));
+    }
+
+    #[test]
+    fn every_name_takes_the_same_rounds() {
+        let (_, hash) = salt_and_hash(SECRET);
+        let with = |rounds, salt| format!("$6$rounds={rounds}${salt}${hash}");
+        let [few, many] = [with(LEAST_ROUNDS, "a"), with(40_000, "aaaaaaaaaaaaaaaa")];
+        let all = Passwords::parse(&format!("few:{few}\nusual:{SECRET}\nmany:{many}\n")).unwrap();
+        let sum = |check: &Check<'_>| check.rounds + check.more;
+        for (name, hash) in [("few", &*few), ("usual", SECRET), ("many", &*many)] {
+            let check = all.check(name);
+            assert_eq!((check.hash, sum(&check)), (hash, 41_000), "{name}");
+            // The password is checked against the file's hash alone.
+            assert!(check.more >= LEAST_ROUNDS, "{name}");
+        }
+        let strangers: Vec<_> = (0..300).map(|n| format!("stranger {n}")).collect();
+        for hash in [&*few, SECRET, &*many] {
+            let alike = strangers.iter().filter(|name| all.check(name).hash == hash).count();
+            assert!((50..150).contains(&alike), "{hash}: {alike} of 300");
+        }
+        for name in &strangers {
+            assert_eq!(sum(&all.check(name)), 41_000, "{name}");
+            assert_eq!(all.check(name), all.check(name), "{name}: the same each time");
+        }
+        let none = Passwords::default();
+        assert_eq!(none.check("ann").rounds, USUAL_ROUNDS);
     }
 
     #[test]
