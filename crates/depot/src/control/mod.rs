@@ -38,8 +38,10 @@ use tokio::{
 
 /// Connections at a time; further ones wait.
 const CONNECTIONS: usize = 64;
-/// The longest command, in bytes.
+/// The longest command, in bytes, without its line feed.
 const LONGEST: usize = 16 << 10;
+/// How much is read of a longer one, so that its sender gets the answer, and no reset.
+const LONGEST_REFUSED: usize = 1 << 20;
 /// How long a command may take to come: who says nothing is not to hold the next one up.
 const HEARING: Duration = Duration::from_secs(2);
 /// Maximum duration of a connection.
@@ -96,7 +98,7 @@ async fn serve_one(
             }
         }
         Some(Err(error)) => Answer::Error(format!("no command: {error}")),
-        None => Answer::Error(format!("the command is longer than {LONGEST} bytes")),
+        None => Answer::Error(too_long()),
     };
     let mut text = serde_json::to_vec(&answer)?;
     text.push(b'\n');
@@ -104,21 +106,26 @@ async fn serve_one(
     stream.shutdown().await
 }
 
-/// The bytes before the first line feed, or all. `None` if there are too many.
+/// The bytes before the first line feed, or all. `None` if there are too many, of which [`LONGEST_REFUSED`] are read.
 async fn read_line(stream: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
+    let (mut line, mut part, mut dropped) = (Vec::new(), [0; 4 << 10], 0);
     loop {
-        if let Some(end) = line.iter().position(|byte| *byte == b'\n') {
-            line.truncate(end);
-            return Ok(Some(line));
+        let read = stream.read(&mut part).await?;
+        let end = part[..read].iter().position(|byte| *byte == b'\n');
+        let more = end.unwrap_or(read);
+        if dropped == 0 && line.len() + more <= LONGEST {
+            line.extend_from_slice(&part[..more]);
+        } else {
+            dropped += more;
         }
-        if line.len() > LONGEST {
-            return Ok(None);
-        }
-        if stream.read_buf(&mut line).await? == 0 {
-            return Ok(Some(line));
+        if end.is_some() || read == 0 || dropped > LONGEST_REFUSED {
+            return Ok((dropped == 0).then_some(line));
         }
     }
+}
+
+fn too_long() -> String {
+    format!("the command is longer than {LONGEST} bytes: shorten it, for example its --why")
 }
 
 /// Why a depot has not carried out a command.
@@ -165,13 +172,16 @@ pub fn ask(path: &Path, command: &Command) -> Result<Answer, ControlError> {
 
 fn ask_within(path: &Path, command: &Command, patience: Duration) -> Result<Answer, ControlError> {
     let unreachable = |error| ControlError::Unreachable { path: path.to_owned(), error };
+    let mut line = serde_json::to_vec(command).map_err(|error| unreachable(error.into()))?;
+    if line.len() > LONGEST {
+        return Err(ControlError::Refused(too_long()));
+    }
+    line.push(b'\n');
     let exchange = || {
         let mut stream = StdStream::connect(path)?;
         check_peer(&stream)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
-        let mut line = serde_json::to_vec(command)?;
-        line.push(b'\n');
         stream.write_all(&line)?;
         let mut answer = Vec::new();
         stream.take(LONGEST_ANSWER).read_to_end(&mut answer)?;

@@ -3,7 +3,7 @@
 
 use super::{Controlled, Download, of_client};
 use crate::common::process::eventually;
-use longhaul_depot::control::Answer;
+use longhaul_depot::control::{self, Answer};
 use std::{
     fs::{self, Permissions},
     io::{Read, Write},
@@ -43,11 +43,32 @@ fn malformed_and_oversized_commands_do_nothing() {
         &vec![b'x'; 1 << 20],
     ] {
         let answer = say(&controlled, bytes);
-        // Of what is much too long the rest is not read, and the answer may be lost.
+        // Of more than 1 MB the rest is not read, and the answer may be lost.
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).into_owned();
-        assert!(answer.contains("\"error\"") || bytes.len() > 16 << 10, "{shown}: {answer}");
+        assert!(answer.contains("\"error\"") || bytes.len() > 1 << 20, "{shown}: {answer}");
     }
     running.goes_on();
+}
+
+/// A command of as many bytes as are allowed is carried out; longer ones are refused in words, wherever they are cut.
+#[test]
+fn command_length_is_bounded_to_the_byte() {
+    let controlled = Controlled::new();
+    let padded = |length: usize| [&vec![b' '; length - 8][..], b"\"denied\""].concat();
+    let command = |length: usize| [&padded(length)[..], b"\n"].concat();
+    let limit = 16 << 10;
+    for length in [limit - 1, limit] {
+        let answer = say(&controlled, &command(length));
+        assert!(!answer.contains("longer than"), "{length}: {answer}");
+    }
+    for length in [limit + 1, 17 << 10, 20_000, 200_000, 1 << 20] {
+        let answer = say(&controlled, &command(length));
+        assert!(answer.contains("longer than 16384 bytes"), "{length}: {answer}");
+    }
+    let who = control::Shunned::Ticket("a".to_owned());
+    let long = control::Command::Deny { who, seconds: 9, why: "x".repeat(17 << 10) };
+    let refused = control::ask(&controlled.socket(), &long).unwrap_err().to_string();
+    assert!(refused.contains("longer than 16384 bytes"), "{refused}");
 }
 
 #[test]
