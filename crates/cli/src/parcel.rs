@@ -3,6 +3,7 @@
 
 use crate::{
     failure::Failure,
+    print::print_json_text,
     transfer::{ProgressLine, show},
     via,
 };
@@ -108,7 +109,7 @@ impl ParcelArgs {
         again: &str,
     ) -> Result<(), Failure> {
         if self.json {
-            outln!("{}", document(report));
+            print_json_text(&document(report).to_string());
         } else if report.result.is_ok() && !self.quiet && io::stderr().is_terminal() {
             errln!("{}", summary(report));
         }

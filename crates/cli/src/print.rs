@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Standard output and standard error: JSON documents, texts and lines.
+//! Standard output and standard error of every command: JSON documents, texts and lines.
+//!
+//! What others have written (servers, depots, files) may stand in every text, so every text goes through `units::text`:
+//! no control or invisible character reaches a terminal, and JSON has it escaped.
 //!
 //! A reader such as `head` may close either of them at any time. That is not a failure: the rest is dropped, and
-//! the command goes on to its end. `println!` and `eprintln!` would panic, so this crate has `outln!` and `errln!`, and clippy refuses those.
-//! Any other error of standard output, such as a full disk, makes the command fail in [`finish`].
+//! the command goes on to its end. `println!` and `eprintln!` would panic and print raw text, so this crate has `outln!`
+//! and `errln!`, and clippy refuses those. Any other error of standard output, such as a full disk, makes the command
+//! fail in [`finish`].
 
 use crate::failure::Failure;
 use serde::Serialize;
@@ -15,6 +19,7 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
+use units::text;
 
 /// The first error of standard output. Nothing is written after it.
 static OUTPUT_ERROR: Mutex<Option<io::Error>> = Mutex::new(None);
@@ -33,20 +38,35 @@ macro_rules! errln {
 
 /// Prints a document.
 pub fn print_json(document: &impl Serialize) {
-    print_text(&(serde_json::to_string_pretty(document).expect("plain data") + "\n"));
+    print_json_text(&serde_json::to_string_pretty(document).expect("plain data"));
+}
+
+/// Prints a document that is JSON already, and a line feed.
+pub fn print_json_text(document: &str) {
+    print_whole(&format!("{}\n", text::json(document)));
 }
 
 /// Prints a text.
 pub fn print_text(text: &str) {
-    let mut output_error = OUTPUT_ERROR.lock().unwrap_or_else(PoisonError::into_inner);
-    if output_error.is_none() {
-        *output_error = write_whole(&mut io::stdout(), text).err();
-    }
+    print_whole(&text::lines(text));
+}
+
+/// Draws on a terminal: `text` is printed by [`text::lines`], between sequences of the program's own.
+pub fn draw(before: &str, text: &str, at_line_ends: &str, after: &str) {
+    let lines = text::lines(text).replace('\n', &format!("{at_line_ends}\n"));
+    print_whole(&format!("{before}{lines}{after}"));
 }
 
 /// Prints a text to standard error. Errors have nowhere to go.
 pub fn print_error(text: &str) {
-    let _ = write_whole(&mut io::stderr(), text);
+    let _ = write_whole(&mut io::stderr(), &text::lines(text));
+}
+
+fn print_whole(text: &str) {
+    let mut output_error = OUTPUT_ERROR.lock().unwrap_or_else(PoisonError::into_inner);
+    if output_error.is_none() {
+        *output_error = write_whole(&mut io::stdout(), text).err();
+    }
 }
 
 fn write_whole(to: &mut impl Write, text: &str) -> io::Result<()> {

@@ -140,7 +140,7 @@ fn supervise(args: &RunArgs, descriptor: RawFd) -> Result<ExitCode, Failure> {
 
 fn write_report(to: &mut File, tally: &Tally) -> io::Result<()> {
     let document = serde_json::to_string_pretty(&Report::from(tally)).expect("plain data");
-    to.write_all((document + "\n").as_bytes())
+    to.write_all(format!("{}\n", units::text::json(&document)).as_bytes())
 }
 
 impl RunArgs {

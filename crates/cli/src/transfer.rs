@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Shared by `longhaul get` and `longhaul put`: options, progress and the final report.
 
-use crate::{failure::Failure, print::StreamedOutput};
+use crate::{
+    failure::Failure,
+    print::{StreamedOutput, print_json_text},
+};
 use clap::Args;
 use client::{
     Error, Options, Progress, Report, Routes, Status, Stop, StopSignal, printable, run_until_signal,
@@ -116,7 +119,7 @@ impl TransferArgs {
     /// Prints how a transfer ended; an error as the failure of a command.
     pub fn report(&self, report: Report) -> Result<(), Failure> {
         if self.json {
-            outln!("{}", document(&report));
+            print_json_text(&document(&report).to_string());
         } else if report.result.is_ok() && !self.quiet && io::stderr().is_terminal() {
             errln!("{}", summary(&report));
         }

@@ -43,7 +43,6 @@ mod sink;
 mod source;
 mod stop;
 mod team;
-mod text;
 
 pub use client::{Client, Destination, GetRequest};
 pub use error::Error;
@@ -54,4 +53,6 @@ pub use options::{Options, Progress, Report, ReportedDigest, Status};
 pub use put::{PutRequest, Source};
 pub use routes::Routes;
 pub use stop::{Stop, StopSignal, run_until_signal};
-pub use text::printable;
+pub use units::text::printable;
+
+use units::text;

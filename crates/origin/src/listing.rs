@@ -15,6 +15,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 use tokio::task::{JoinHandle, spawn_blocking};
+use units::text::is_hidden;
 
 /// Maximum number of entries in memory. A name has at most 255 bytes, and less than 3 KB as a line.
 const BATCH: usize = 1000;
@@ -102,7 +103,7 @@ fn line(page: &mut String, Entry { name, is_dir }: &Entry) {
     let _ = writeln!(page, "<a href=\"{link}{slash}\">{}{slash}</a>", escaped(name));
 }
 
-/// A text escaped for HTML. Control characters are replaced: a name with a line end would look like two.
+/// A text escaped for HTML. Hidden characters are replaced: a name with a line end would look like two.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -112,7 +113,7 @@ fn escaped(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            c if c.is_control() => out.push(char::REPLACEMENT_CHARACTER),
+            c if is_hidden(c) => out.push(char::REPLACEMENT_CHARACTER),
             c => out.push(c),
         }
     }

@@ -8,7 +8,8 @@
 //! segments in series, `"0.1% over 3"` (equation 4 of Augusto et al.). A rate or a time without a unit is
 //! refused: tc reads a bare time as microseconds and a bare rate as bits, which is easily forgotten.
 //!
-//! Also here: [`FailureClass`], the classes of failure that every crate's errors tell apart.
+//! Also here: [`FailureClass`], the classes of failure that every crate's errors tell apart, and [`text`], by which every
+//! crate prints what others have written.
 //!
 //! And [`suggest`], which finds the word that was meant.
 //!
@@ -21,6 +22,7 @@ mod parse;
 mod probability;
 mod rate;
 pub mod suggest;
+pub mod text;
 
 pub use bytes::Bytes;
 pub use duration::{Duration, Timestamp};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Cells of tables: quantities with their units, and untrusted texts.
 
-/// Untrusted text without control characters, cut to `most` characters.
+use units::text::shown;
+
+/// Untrusted text without hidden characters, cut to `most` characters.
 pub fn shorten(text: &str, most: usize) -> String {
-    let shown = |c: char| if c.is_control() { '?' } else { c };
     if text.chars().count() <= most {
         return text.chars().map(shown).collect();
     }
@@ -77,7 +78,7 @@ mod tests {
 
     #[test]
     fn nothing_that_others_wrote_moves_the_cursor() {
-        assert_eq!(shorten("a\x1b[2Jb\u{9b}", 20), "a?[2Jb?");
+        assert_eq!(shorten("a\x1b[2Jb\u{9b}\n\u{202e}\u{2028}", 20), "a?[2Jb????");
         assert_eq!(shorten("abcdef", 4), "abc…");
         assert_eq!(shorten_front("abcdef", 4), "…def");
     }

@@ -343,7 +343,7 @@ pub fn limits(args: &LimitsArgs) -> Result<(), Failure> {
 fn limit_line(limit: &Limit) -> String {
     let whose = match &limit.whose {
         Limited::Client(address) => format!("client {address}"),
-        Limited::Ticket(id) => format!("ticket {id}"),
+        Limited::Ticket(id) => format!("ticket {}", shorten(id, 128)),
         Limited::Transfer(number) => format!("transfer {number}"),
     };
     format!("{whose:<44} {}\n", rate(limit.rate_bps))
@@ -352,10 +352,11 @@ fn limit_line(limit: &Limit) -> String {
 fn line(denial: &Denial) -> String {
     let who = match &denial.who {
         Shunned::Client(net) => format!("client {net}"),
-        Shunned::Ticket(id) => format!("ticket {id}"),
+        Shunned::Ticket(id) => format!("ticket {}", shorten(id, 128)),
     };
     let until = UnixTime::try_from(denial.until_unix_s).map(|time| time.to_string());
-    let line = format!("{who:<44} until {}  {}", until.unwrap_or_default(), denial.why);
+    let line =
+        format!("{who:<44} until {}  {}", until.unwrap_or_default(), shorten(&denial.why, 1000));
     format!("{}\n", line.trim_end())
 }
 

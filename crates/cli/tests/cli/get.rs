@@ -286,7 +286,7 @@ fn wrong_usage_of_get_is_refused() {
 
 /// A server at one of two addresses, and silence at the other, under one name.
 fn silent_address(silent: &str, good: &str) {
-    let server = Server::start_at(&format!("{good}:0"), serve);
+    let server = Server::start_at(&format!("{good}:0"), |_, request, conn| serve(request, conn));
     let port = server.address.port();
     let listener = TcpListener::bind((silent, port)).unwrap();
     thread::spawn(move || {

@@ -44,6 +44,7 @@ mod pace;
 mod paced;
 mod package;
 mod portal;
+mod printing;
 mod programs;
 mod proxy;
 mod put;

@@ -123,8 +123,10 @@ async fn answer(request: &Request<Incoming>, view: Arc<View>) -> Response<Full<B
             computed(view, format.content_type(), text).await
         }
         "/status.json" => {
-            let text =
-                |view: &View| serde_json::to_string(&view.status()).map_err(|e| e.to_string());
+            let text = |view: &View| {
+                let status = serde_json::to_string(&view.status()).map_err(|e| e.to_string())?;
+                Ok(units::text::json(&status).into_owned())
+            };
             computed(view, JSON, text).await
         }
         "/status" => {

@@ -10,6 +10,7 @@ use std::{
     time::SystemTime,
 };
 use tracing::Level;
+use units::text::Escaped;
 
 /// Room for most lines.
 const CAPACITY: usize = 768;
@@ -181,7 +182,8 @@ impl Written for Text {
                 text.extend(["\"", plain, "\""]);
                 Ok(())
             }
-            Value::Text(string) => write!(text, "{string:?}"),
+            // `Debug` quotes, and leaves few hidden characters.
+            Value::Text(string) => write!(text, "{}", Escaped(&format!("{string:?}"))),
             Value::Whole(number) => {
                 text.push_str(itoa::Buffer::new().format(number));
                 Ok(())
@@ -213,7 +215,15 @@ impl Written for Json {
             self.0.extend_from_slice(part.as_bytes());
         }
         match value {
-            Value::Text(string) => self.value(&string),
+            // Most have nothing to escape, which is seen at once.
+            Value::Text(plain) if plain.bytes().all(is_plain) => self.value(&plain),
+            Value::Text(string) => {
+                let mut json = serde_json::to_string(string).expect("a text is JSON");
+                if let Cow::Owned(escaped) = units::text::json(&json) {
+                    json = escaped;
+                }
+                self.0.extend_from_slice(json.as_bytes());
+            }
             Value::Whole(number) => self.value(&number),
             Value::Part(number) => self.value(&number),
             Value::Yes => self.value(&true),
@@ -363,6 +373,36 @@ mod tests {
         assert_eq!(json["target"], "/a\"\u{9b}");
         assert_eq!(json["upstream_rtt_us"], 7);
         assert!(json.get("client_cc").is_none() && json.get("error").is_none());
-        assert!(!line.json().contains('\n'));
+        assert!(!line.json().contains(units::text::is_hidden), "{}", line.json());
+    }
+
+    #[test]
+    fn hostile_text_is_escaped_in_every_field() {
+        let hostile = "a\n\u{1b}[2J\u{85}\u{9b}\u{61c}\u{2028}\u{2029}\u{202e}\u{2066}\u{feff}\u{7f}\u{e0041}b";
+        let mut line = Line::example();
+        line.reason = Some(hostile);
+        let fields = &mut line.fields;
+        for field in [
+            &mut fields.request,
+            &mut fields.session,
+            &mut fields.user,
+            &mut fields.url,
+            &mut fields.site,
+            &mut fields.upstream,
+            &mut fields.to,
+            &mut fields.method,
+            &mut fields.target,
+            &mut fields.error,
+            &mut fields.digest,
+        ] {
+            *field = Some(hostile);
+        }
+        for text in [line.text(), line.json()] {
+            assert!(!text.contains(units::text::is_hidden), "{text}");
+        }
+        let json: serde_json::Value = serde_json::from_str(&line.json()).unwrap();
+        for name in ["request", "session", "user", "url", "site", "upstream", "to", "target"] {
+            assert_eq!(json[name], hostile, "{name}");
+        }
     }
 }

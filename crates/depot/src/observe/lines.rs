@@ -7,7 +7,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, ErrorKind, Write},
+    io::{self, ErrorKind, IsTerminal, Write},
     mem,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -19,6 +19,7 @@ use std::{
     thread::JoinHandle,
     time::{Duration, Instant},
 };
+use units::text::{coloured_lines, lines};
 
 /// How many lines wait at most; a line takes less than 1 KB unless its target is long.
 const QUEUE: usize = 4096;
@@ -107,8 +108,11 @@ impl Default for StderrLog {
 }
 
 impl Write for StderrLog {
+    /// What the log's own formatter writes: on a terminal with colours.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.line(String::from_utf8_lossy(line).into_owned());
+        let text = String::from_utf8_lossy(line);
+        let text = if io::stderr().is_terminal() { coloured_lines(&text) } else { lines(&text) };
+        self.line(text.into_owned());
         Ok(line.len())
     }
 

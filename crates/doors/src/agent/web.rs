@@ -243,7 +243,7 @@ async fn of_agent(agent: &Agent, request: &Request<Incoming>, from: SocketAddr) 
         "/status.json" => {
             let status =
                 serde_json::to_string(&agent.live.status()).expect("plain numbers and text");
-            with_type(status, "application/json")
+            with_type(units::text::json(&status).into_owned(), "application/json")
         }
         _ => text(
             StatusCode::NOT_FOUND,

@@ -6,6 +6,7 @@ use crate::lsl::{
     fields::{Malformed, cut},
     tree::{GROUP, MAX_STREAM},
 };
+use units::text::shown;
 
 /// The length of a record's type and length.
 pub const RECORD_HEAD: usize = 4;
@@ -309,7 +310,7 @@ impl End {
         let (proof, text) = rest.split_first_chunk::<32>().ok_or(short)?;
         let is_proved =
             key.is_some_and(|key| key.proves(proof, "end", &[&[sender as u8], code, text]));
-        let text = String::from_utf8_lossy(text).replace(char::is_control, "?");
+        let text = String::from_utf8_lossy(text).chars().map(shown).collect();
         Ok(Self { code: u16::from_be_bytes(*code), text, is_proved })
     }
 

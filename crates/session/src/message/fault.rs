@@ -5,6 +5,7 @@ use super::{Connection, Fields, Method, MethodError, ResponseHead, print::HeadWr
 use crate::depot_id::DepotId;
 use http::{HeaderName, HeaderValue, StatusCode, Version, header};
 use sfv::{BareItem, Item, List, ListEntry, Parser};
+use units::text::Escaped;
 
 /// Field with a proxy's report about a response (RFC 9209).
 pub static PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
@@ -106,14 +107,11 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault; `reason` should name who is at fault and what to do. Control characters in it are
+    /// A fault; `reason` should name who is at fault and what to do. Hidden characters in it are
     /// printed as escapes: others wrote parts of it, and they are not to write lines of the log.
     pub fn new(status: StatusCode, error: ProxyError, reason: impl AsRef<str>) -> Self {
-        let mut line = String::with_capacity(reason.as_ref().len());
-        for c in reason.as_ref().chars() {
-            if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
-        }
-        Self { status, error, reason: line, detail: None, allow: Vec::new() }
+        let reason = Escaped(reason.as_ref()).to_string();
+        Self { status, error, reason, detail: None, allow: Vec::new() }
     }
 
     /// The depot itself, or its host, is at fault (500).

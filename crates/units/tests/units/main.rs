@@ -6,4 +6,5 @@ mod architecture;
 mod links;
 mod round_trip;
 mod tables;
+mod text;
 mod workspace;
