@@ -14,8 +14,9 @@ pub(crate) async fn govern(shared: Arc<Shared>) {
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
-        let (sockets, config) = (shared.observer.sockets(), shared.config());
-        let (unsent, memory) = (config.limits.pipe, &shared.kernel_memory);
-        tuner.look(&sockets, begun.elapsed(), |peer| config.hop_options(peer), unsent, memory);
+        let (live, config) = (shared.observer.holdings(), shared.config());
+        let unsent = config.limits.pipe;
+        let memory = (&shared.kernel_memory, config.limits.memory_of_client());
+        tuner.look(&live, begun.elapsed(), |peer| config.hop_options(peer), unsent, memory);
     }
 }

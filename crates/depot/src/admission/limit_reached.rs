@@ -2,11 +2,13 @@
 //! The limit that refuses a connection: its setting, value and depot.
 
 use http::StatusCode;
+use relay::buffers::NoMemory;
 use session::{
     DepotId,
     message::{Fault, ProxyError},
 };
 use std::net::IpAddr;
+use units::Bytes;
 
 /// The limit that a connection, or its next request, would exceed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,8 +23,8 @@ pub(crate) enum LimitReached {
     Depot { depot: IpAddr, own: usize },
     /// Depots hold this many idle connections, the maximum.
     Held(usize),
-    /// The kernel holds this many bytes for transfers.
-    Memory(usize),
+    /// There is no memory for another transfer.
+    Memory { why: NoMemory, limit: Bytes },
 }
 
 impl LimitReached {
@@ -50,10 +52,7 @@ impl LimitReached {
             Self::Held(all) => format!(
                 "depots hold {all} connections at depot {id}, the most that its limits.held allows"
             ),
-            Self::Memory(held) => format!(
-                "transfers hold {} MB in the kernel at depot {id}: its limits.memory has no room for another",
-                held >> 20
-            ),
+            Self::Memory { why, limit } => no_memory(why, *limit, id),
         };
         // Clients of the depot before need not know from which address that one asks.
         let detail = match self {
@@ -62,5 +61,28 @@ impl LimitReached {
         };
         let status = StatusCode::SERVICE_UNAVAILABLE;
         Fault::new(status, ProxyError::ConnectionLimitReached, reason).with_detail(detail)
+    }
+}
+
+/// Which memory a transfer lacks, and how much of it is reserved for whom.
+fn no_memory(why: &NoMemory, limit: Bytes, id: &DepotId) -> String {
+    let mib = |bytes: usize| bytes >> 20;
+    match why {
+        NoMemory::All { reserved } => format!(
+            "{} MB of limits.memory ({limit}) are reserved for transfers at depot {id}, which leaves no room for another",
+            mib(*reserved)
+        ),
+        NoMemory::Kept { reserved, client, transfers } => format!(
+            "{} MB of limits.memory ({limit}) are reserved for transfers at depot {id}, which keeps the rest for clients \
+             with few of them: {transfers} transfers of {client} are under way",
+            mib(*reserved)
+        ),
+        NoMemory::Client { client, transfers, reserved, share, is_site } => format!(
+            "{} MB are reserved for {transfers} transfers of {client} at depot {id}, whose limits.memory ({limit}) gives \
+             {} {} MB",
+            mib(*reserved),
+            if *is_site { "a site" } else { "a client" },
+            mib(*share)
+        ),
     }
 }

@@ -15,7 +15,7 @@
 
 use crate::{admission::limit_reached::LimitReached, config::Limits};
 use relay::{
-    client_key::{host_key, site_key},
+    client_key::{CLIENTS_OF_SITE, FEW, KEPT_PART, host_key, site_key},
     shrink,
 };
 use std::{
@@ -23,13 +23,6 @@ use std::{
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
 };
-
-/// Connection limit of an IPv6 /48, as a multiple of the per-client limit.
-const CLIENTS_OF_SITE: usize = 4;
-/// `1 / PARTS` of all slots are reserved for clients with few connections.
-const PARTS: usize = 4;
-/// A client with fewer connections than this may take one of the last slots. A browser opens six.
-const FEW: usize = 8;
 
 /// Counts connections and refuses those over a limit.
 #[derive(Debug, Default)]
@@ -140,7 +133,7 @@ impl Open {
         others: usize,
         limits: &Limits,
     ) -> Result<(), LimitReached> {
-        let kept = limits.connections / PARTS;
+        let kept = limits.connections / KEPT_PART;
         for (counts, client, clients) in
             [(&self.by_client, keys.host, 1), (&self.by_site, keys.site, CLIENTS_OF_SITE)]
         {
@@ -279,7 +272,9 @@ impl Drop for CarriedClient {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use relay::buffers::NoMemory;
     use std::net::Ipv4Addr;
+    use units::Bytes;
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
@@ -368,7 +363,7 @@ mod tests {
         let greedy: Vec<_> = (0..5).map(|n| take_all(nth(n))).collect();
         let taken: Vec<_> = greedy.iter().map(Vec::len).collect();
         assert_eq!(taken, [256, 256, 256, FEW, FEW]);
-        let kept = limits.connections / PARTS;
+        let kept = limits.connections / KEPT_PART;
         let last = LimitReached::LastPlaces { kept, few: FEW, client: nth(4), own: FEW };
         assert_eq!(gate.enter_client(nth(4), &limits).unwrap_err(), last);
         // Others have as many as a browser opens.
@@ -441,7 +436,7 @@ mod tests {
         };
         let busy: Vec<_> = (0..100).map(|_| carry(nth(1000)).unwrap()).collect();
         let others: Vec<_> = (0..668).map(|n| carry(nth(n % 200)).unwrap()).collect();
-        let kept = limits.connections / PARTS;
+        let kept = limits.connections / KEPT_PART;
         assert_eq!(gate.len(), limits.connections - kept);
         let last = LimitReached::LastPlaces { kept, few: FEW, client: nth(1000), own: 100 };
         assert_eq!(carry(nth(1000)).unwrap_err(), last);
@@ -455,13 +450,28 @@ mod tests {
     fn limit_message_names_depot_and_setting() {
         let id = "far".parse().unwrap();
         let client = ip("192.0.2.7");
+        let memory = |why| LimitReached::Memory { why, limit: Bytes::new(64 << 20) };
         for (reached, setting) in [
             (LimitReached::Connections(1024), "limits.connections"),
             (LimitReached::LastPlaces { kept: 256, few: 8, client, own: 9 }, "limits.connections"),
             (LimitReached::Client { client, own: 256, is_site: false }, "limits.per_client"),
             (LimitReached::Depot { depot: client, own: 5 }, "limits.per_depot"),
             (LimitReached::Held(7), "limits.held"),
-            (LimitReached::Memory(64 << 20), "limits.memory"),
+            (memory(NoMemory::All { reserved: 64 << 20 }), "64 MB of limits.memory (64MB)"),
+            (
+                memory(NoMemory::Kept { reserved: 48 << 20, client, transfers: 9 }),
+                "48 MB of limits.memory (64MB) are reserved",
+            ),
+            (
+                memory(NoMemory::Client {
+                    client,
+                    transfers: 21,
+                    reserved: 16 << 20,
+                    share: 17 << 20,
+                    is_site: false,
+                }),
+                "16 MB are reserved for 21 transfers of 192.0.2.7",
+            ),
         ] {
             let fault = reached.fault(&id);
             assert_eq!(fault.status, 503);

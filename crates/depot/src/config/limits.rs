@@ -89,6 +89,14 @@ impl Limits {
         matches!(self.least_rate, Some(LeastRate::AtLeast(_)))
     }
 
+    /// A client's share of `memory`, in bytes: as much of it as it may have of the connections.
+    pub(crate) fn memory_of_client(&self) -> usize {
+        let memory = u128::from(self.memory.get());
+        let of = |clients: usize| u128::try_from(clients).unwrap_or(u128::MAX);
+        let share = memory * of(self.per_client) / of(self.connections.max(1));
+        usize::try_from(share.min(memory)).unwrap_or(usize::MAX)
+    }
+
     /// Maximum number of connections of a depot of `trust.depots`.
     pub(crate) fn of_depot(&self) -> usize {
         self.per_depot.unwrap_or(self.connections)

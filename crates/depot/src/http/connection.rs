@@ -333,7 +333,7 @@ impl Client {
             self.refuse(entry, &fault, with_body, context).await;
             return Connection::Close;
         }
-        let _transfer = match context.begin_transfer() {
+        let _transfer = match context.begin_transfer(self) {
             Ok(transfer) => transfer,
             Err(fault) => {
                 self.refuse(entry, &fault, with_body, context).await;

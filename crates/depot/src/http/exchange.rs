@@ -135,7 +135,7 @@ impl Exchange<'_> {
             };
             if self.tunnel.is_none() {
                 self.live.reached(&fetch.next, &hop.stream);
-                self.context.share_memory(&client.stream, &hop.stream);
+                self.context.share_memory(client, &hop.stream);
                 self.context.warm.used(fetch, self.grant, &hop, self.config());
             }
             let streams = self.streams(fetch, &hop);

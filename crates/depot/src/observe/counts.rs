@@ -3,6 +3,7 @@
 
 use super::status::{Histogram, Reload, Side};
 use http::StatusCode;
+use relay::buffers::NoMemory;
 use session::{
     Panicked,
     message::{Fault, ProxyError},
@@ -35,6 +36,9 @@ pub(super) fn is_connect_failure(error: ProxyError) -> bool {
     FAILURES.contains(&error)
 }
 
+/// Whose memory was used up, each with a line from the start.
+const MEMORY_OF: [&str; 3] = ["all", "kept", "client"];
+
 /// The counters.
 #[derive(Debug)]
 pub(crate) struct Counts(Mutex<Counted>);
@@ -49,6 +53,7 @@ pub(crate) struct Counted {
     pub connect_failures: BTreeMap<String, u64>,
     pub tickets: BTreeMap<String, u64>,
     pub ticket_refusals: u64,
+    pub memory_refusals: BTreeMap<String, u64>,
     pub configuration: Reload,
 }
 
@@ -64,6 +69,7 @@ impl Counts {
             connect_failures: FAILURES.map(|failure| none(failure.token())).into(),
             tickets: [none(OTHER)].into(),
             ticket_refusals: 0,
+            memory_refusals: MEMORY_OF.map(none).into(),
             configuration: Reload::of(("configuration", true, SystemTime::now())),
         }))
     }
@@ -122,6 +128,17 @@ impl Counts {
     /// A ticket was not.
     pub(crate) fn ticket_refused(&self) {
         self.counted().ticket_refusals += 1;
+    }
+
+    /// A transfer was refused for lack of memory.
+    pub(crate) fn memory_refused(&self, why: &NoMemory) {
+        let [all, kept, client] = MEMORY_OF;
+        let of = match why {
+            NoMemory::All { .. } => all,
+            NoMemory::Kept { .. } => kept,
+            NoMemory::Client { .. } => client,
+        };
+        *self.counted().memory_refusals.entry(of.to_owned()).or_default() += 1;
     }
 
     /// The configuration was read again, or could not be used.

@@ -59,6 +59,13 @@ pub(crate) struct Asked {
     pub request: Option<Arc<str>>,
 }
 
+impl Asked {
+    /// The client that it counts for: the one for which a depot asks, if there is one.
+    pub(crate) fn owner(&self) -> IpAddr {
+        self.for_client.unwrap_or_else(|| self.client.ip())
+    }
+}
+
 /// The ticket of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UsedTicket {

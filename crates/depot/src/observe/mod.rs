@@ -45,8 +45,8 @@ use crate::{config::Config, packet_pacing::Paced};
 use access_log::AccessLog;
 use counts::Counts;
 use registry::Registry;
-use relay::tcp::Wire;
-use std::sync::{Arc, Weak};
+use relay::buffers::Holding;
+use std::sync::Arc;
 
 /// What all requests of a depot are told to.
 #[derive(Debug)]
@@ -83,8 +83,8 @@ impl Observer {
     }
 
     /// The sockets of all transfers under way, to be looked at.
-    pub(crate) fn sockets(&self) -> Vec<Weak<Wire>> {
-        self.registry.sockets()
+    pub(crate) fn holdings(&self) -> Vec<Holding> {
+        self.registry.holdings()
     }
 
     /// The transfers under way that are so.

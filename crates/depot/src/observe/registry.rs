@@ -16,15 +16,12 @@ use super::{
 };
 use crate::{config::Config, packet_pacing::Paced};
 use http::StatusCode;
-use relay::{
-    copy::Progress,
-    tcp::{Stream, Wire},
-};
+use relay::{buffers::Holding, copy::Progress, tcp::Stream};
 use session::{lsl::Target, message::Fault};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -242,10 +239,15 @@ impl Registry {
         self.state().live.values().filter(|live| are(live)).cloned().collect()
     }
 
-    /// The sockets of all transfers under way.
-    pub(crate) fn sockets(&self) -> Vec<Weak<Wire>> {
+    /// What all transfers under way hold memory with.
+    pub(crate) fn holdings(&self) -> Vec<Holding> {
         let state = self.state();
-        state.live.values().flat_map(|live| live.watched()).collect()
+        let holding = |live: &Arc<Live>| Holding {
+            client: live.asked.owner(),
+            piped: live.sent.piped() + live.received.piped(),
+            sockets: live.watched().collect(),
+        };
+        state.live.values().map(holding).collect()
     }
 
     /// Reads all of it, and asks the kernel about the sockets of the transfers under way.

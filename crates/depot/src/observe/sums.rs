@@ -33,8 +33,7 @@ pub(super) fn by(transfers: &[Arc<Live>], name: impl Fn(&Live) -> Option<String>
 
 /// The client of a transfer: the one for which a depot asks, if there is one.
 pub(super) fn client(live: &Live) -> String {
-    let asked = &live.asked;
-    asked.for_client.unwrap_or_else(|| asked.client.ip()).to_string()
+    live.asked.owner().to_string()
 }
 
 /// The ticket of a transfer.

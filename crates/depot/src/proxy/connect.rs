@@ -14,7 +14,7 @@ pub(crate) async fn connect(mut client: Client, head: ConnectHead, context: Requ
     if let Err(fault) = client.carry(None, context) {
         return client.refuse(entry, &fault, true, context).await;
     }
-    let _transfer = match context.begin_transfer() {
+    let _transfer = match context.begin_transfer(&client) {
         Ok(transfer) => transfer,
         Err(fault) => return client.refuse(entry, &fault, true, context).await,
     };

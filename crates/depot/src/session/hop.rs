@@ -147,7 +147,7 @@ impl NextHop<'_> {
         };
         let address = &self.hop.address;
         self.live.reached(&address.authority, &hop.stream);
-        self.context.share_memory(&client.stream, &hop.stream);
+        self.context.share_memory(client, &hop.stream);
         let fetch = warm::to_hold(address.clone(), self.depots());
         context.warm.used(&fetch, grant, &hop, context.config());
         hold(self.pacing, client, &hop, context)?;

@@ -222,7 +222,7 @@ async fn join(
     entry.fetching(&name, &near.stream);
     let live = entry.opened();
     live.reached(&name, &far.stream);
-    context.share_memory(&near.stream, &far.stream);
+    context.share_memory(&near, &far.stream);
     live.meets(far.stream.peer().ip());
     let pacing = context.rates.begin(live.number, near.stream.peer().ip(), limits);
     let held = pacing.hold(&near.stream, &far.stream, |peer| config.hop_options(peer));

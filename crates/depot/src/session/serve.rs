@@ -53,7 +53,7 @@ pub(crate) async fn serve(mut client: Client, open: Open, context: RequestContex
         entry.asked_for(asked_for);
         return client.refuse(entry, &fault, true, context).await;
     }
-    let _transfer = match context.begin_transfer() {
+    let _transfer = match context.begin_transfer(&client) {
         Ok(transfer) => transfer,
         Err(fault) => return client.refuse(entry, &fault, true, context).await,
     };
@@ -161,7 +161,7 @@ impl Opened<'_> {
             Err(why) => return refuse(client, entry, why, context).await,
         };
         live.reached(server, &hop.stream);
-        context.share_memory(&client.stream, &hop.stream);
+        context.share_memory(&client, &hop.stream);
         let mut ready = hop::hold(&pacing, &client, &hop, context);
         if proxy_protocol && ready.is_ok() {
             ready = self.introduce(&client, &mut hop).await;
@@ -306,7 +306,7 @@ pub(super) async fn refuse(
 pub(super) async fn open_for(client: Client, open: Open, context: RequestContext<'_>) {
     let mut entry = Entry::new(client.stream.peer(), context);
     entry.session(&open);
-    let _transfer = match context.begin_transfer() {
+    let _transfer = match context.begin_transfer(&client) {
         Ok(transfer) => transfer,
         Err(fault) => return refuse(client, entry, fault.into(), context).await,
     };

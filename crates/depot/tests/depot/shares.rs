@@ -101,6 +101,32 @@ fn client_behind_trusted_depot_has_client_limit() {
     });
 }
 
+/// Memory is shared among the clients that a trusted depot names, and not by its own address.
+#[test]
+fn memory_share_counts_clients_behind_depots() {
+    let (near, far) = (depot("near", TRUST), far("limits.memory = \"32MB\""));
+    let gate = Gate::default();
+    let origin = halting(b"served", &gate);
+    let route = origin.route(&far.authority(), "/");
+    // A quarter of 32 MB is ten times 768 KB.
+    let mut readers: Vec<_> = (0..10).map(|_| under_way("127.0.0.9", &near, &route)).collect();
+    let text = refused(asked("127.0.0.9", &near, &route), "far");
+    let why = "7 MB are reserved for 10 transfers of 127.0.0.9 at depot far, whose limits.memory (32MB) gives a client 8 MB";
+    assert!(text.contains(why), "{text}");
+    // By itself it has no more, and another one behind the same depot has its own.
+    refused(asked("127.0.0.9", &far, &origin.route("-", "/")), "far");
+    readers.extend((0..8).map(|_| under_way("127.0.0.10", &near, &route)));
+    assert_eq!(metric(&far, "longhaul_depot_memory_refusals_total{of=\"client\"}"), 2);
+    assert_eq!(metric(&far, "longhaul_depot_memory_largest_client_bytes"), 10 * (768 << 10));
+    let largest = far.status().memory.largest_client.unwrap();
+    assert_eq!((largest.client.as_str(), largest.transfers), ("127.0.0.9", 10));
+    gate.open();
+    readers.into_iter().for_each(is_whole);
+    eventually("memory is given back", || {
+        status(&read_answer(asked("127.0.0.9", &near, &route)).0) == 200
+    });
+}
+
 #[test]
 fn depot_connection_carries_clients_in_turn() {
     let (near, far) = (depot("near", TRUST), far(TWO_EACH));

@@ -11,9 +11,10 @@ mod governor;
 mod kernel_memory;
 mod system;
 
-pub use kernel_memory::{KernelMemory, Transfer};
+pub use kernel_memory::{KernelMemory, LargestClient, NoMemory, Transfer};
 
 use crate::{
+    client_key::host_key,
     copy::pipe::{Pipes, Share},
     shrink,
     tcp::{
@@ -45,10 +46,23 @@ pub struct BufferTuner {
     complained: bool,
 }
 
+/// A transfer under way, as a look needs it.
+#[derive(Debug)]
+pub struct Holding {
+    /// The client that it counts for.
+    pub client: IpAddr,
+    /// What is in its pipes, in bytes.
+    pub piped: usize,
+    /// Its sockets.
+    pub sockets: Vec<Weak<Wire>>,
+}
+
 /// A tuned connection.
 #[derive(Debug)]
 struct Connection {
     socket: Weak<Wire>,
+    /// The client that it last had a transfer for, as [`host_key`] has it.
+    client: IpAddr,
     governor: Governor,
     /// Bytes moved over it, in both directions, at the last look.
     moved: Option<u64>,
@@ -69,38 +83,46 @@ struct Raised {
 
 impl BufferTuner {
     /// Tunes the connections with a transfer, and forgets the others. `options` are those for the peer at an
-    /// address, `unsent` is the maximum kept unsent, and sockets share `memory` with the pipes.
+    /// address, `unsent` is the maximum kept unsent, and sockets share `memory` with the pipes, of which a client has
+    /// `share` bytes.
     pub fn look<'o>(
         &mut self,
-        live: &[Weak<Wire>],
+        live: &[Holding],
         at: Duration,
         options: impl Fn(IpAddr) -> HopOptions<'o>,
         unsent: Bytes,
-        memory: &KernelMemory,
+        (memory, share): (&KernelMemory, usize),
     ) {
-        let working: HashSet<usize> = live.iter().map(|socket| socket.as_ptr().addr()).collect();
+        let sockets = || live.iter().flat_map(|transfer| &transfer.sockets);
+        let working: HashSet<usize> = sockets().map(|socket| socket.as_ptr().addr()).collect();
         self.connections
             .retain(|address, connection| working.contains(address) || connection.rests());
         shrink(&mut self.connections);
-        let sockets: Vec<_> = live.iter().filter_map(Weak::upgrade).map(with_memory).collect();
-        let mut levels = memory.measured(sockets.iter().map(|(_, memory)| memory.held).sum());
+        let (sockets, by_client) = held_by(live);
+        let held = sockets.iter().map(|(_, _, memory)| memory.held).sum();
+        let mut levels = memory.measured(held, &by_client, share);
         if sockets.is_empty() {
             return;
         }
         let system = Limits::read();
-        for (socket, held) in sockets {
+        let raised = self.raised_by_client();
+        for (client, socket, held) in sockets {
             let Some((seen, window)) = see(&socket, held, at) else { continue };
             // An address is not reused while another task still has it.
             let connection = self
                 .connections
                 .entry(Arc::as_ptr(&socket).addr())
-                .or_insert_with(|| Connection::new(&socket));
-            let level = levels.level(socket.memory_level(), connection.moved(&seen));
+                .or_insert_with(|| Connection::new(&socket, client));
+            connection.client = client;
+            let level = levels.level(client, socket.memory_level(), connection.moved(&seen));
             // A socket that cannot be restricted goes on without.
             let _ = socket.set_memory_level(level);
             let Some(of) = Governed::by(&socket, &options(socket.peer().ip())) else { continue };
             let of = if level == MemoryLevel::Free { of } else { Governed::NOTHING };
-            let look = Look { of, unsent, memory: memory.pipes(), system };
+            let pipes = memory.pipes();
+            let raised = raised.get(&client).copied().unwrap_or(0);
+            let room = pipes.room_for(share.saturating_sub(raised));
+            let look = Look { of, unsent, memory: pipes, room, system };
             if !connection.look(&socket, (seen, window), &look) && !self.complained {
                 self.complained = true;
                 tracing::warn!(
@@ -110,6 +132,36 @@ impl BufferTuner {
             }
         }
     }
+
+    /// What each client's raised buffers have of the memory.
+    fn raised_by_client(&self) -> HashMap<IpAddr, usize> {
+        let mut raised = HashMap::new();
+        for connection in self.connections.values() {
+            let sending = connection.sending.as_ref().map(|raised| &raised.share);
+            let shares = sending.into_iter().chain(&connection.receiving);
+            *raised.entry(connection.client).or_default() +=
+                shares.map(Share::bytes).sum::<usize>();
+        }
+        raised
+    }
+}
+
+/// The sockets of all transfers with their clients and their memory, and what each client's transfers hold.
+#[expect(clippy::type_complexity, reason = "taken apart at once")]
+fn held_by(live: &[Holding]) -> (Vec<(IpAddr, Arc<Wire>, SocketMemory)>, HashMap<IpAddr, usize>) {
+    let (mut sockets, mut by_client) = (Vec::new(), HashMap::new());
+    for transfer in live {
+        let client = host_key(transfer.client);
+        let own = by_client.entry(client).or_default();
+        *own += transfer.piped;
+        for socket in transfer.sockets.iter().filter_map(Weak::upgrade) {
+            // None where the kernel does not report it.
+            let memory = info::memory(&*socket).unwrap_or_default();
+            *own += memory.held;
+            sockets.push((client, socket, memory));
+        }
+    }
+    (sockets, by_client)
 }
 
 /// What to tune of a connection.
@@ -144,13 +196,15 @@ struct Look<'a> {
     of: Governed,
     unsent: Bytes,
     memory: &'a Arc<Pipes>,
+    /// How much more of it the connection's client may have.
+    room: usize,
     system: Limits,
 }
 
 impl Connection {
-    fn new(socket: &Arc<Wire>) -> Self {
+    fn new(socket: &Arc<Wire>, client: IpAddr) -> Self {
         let (socket, governor) = (Arc::downgrade(socket), Governor::default());
-        Self { socket, governor, moved: None, sending: None, receiving: None }
+        Self { socket, client, governor, moved: None, sending: None, receiving: None }
     }
 
     /// Bytes moved since the last look, if there was one.
@@ -188,7 +242,7 @@ impl Connection {
 
     /// The bounds of the buffers. Raised ones have their share of the memory already.
     fn bounds(&self, seen: &Seen, window: Bytes, look: &Look<'_>) -> Bounds {
-        let room = look.memory.room();
+        let room = look.room;
         let most = |governed: bool, share: Option<&Share>| {
             let bytes = share.map_or(0, Share::bytes) + room;
             Bytes::new(if governed { bytes as u64 } else { 0 })
@@ -258,12 +312,6 @@ fn said(what: &str, socket: &Wire, done: &io::Result<Option<Bytes>>) {
     if let Ok(Some(now)) = done {
         tracing::debug!(peer = %socket.peer(), bytes = now.get(), "{what}");
     }
-}
-
-/// A socket with its memory. `None` if the kernel does not report it.
-fn with_memory(socket: Arc<Wire>) -> (Arc<Wire>, SocketMemory) {
-    let memory = info::memory(&*socket).unwrap_or_default();
-    (socket, memory)
 }
 
 /// The measured values of a connection, and the largest window that it can offer.

@@ -31,7 +31,7 @@ async fn send_buffer_is_raised_and_returned() {
     let (stream, _listener) = stream().await;
     let memory = Pipes::new(1 << 20, 16 << 20);
     let (seen, _) = seen(&stream);
-    let mut connection = Connection::new(&stream.watch().upgrade().unwrap());
+    let mut connection = Connection::new(&stream.watch().upgrade().unwrap(), stream.peer().ip());
     // The kernel grants this size without privileges.
     let size = Bytes::new(2 * most_of("wmem_max").unwrap() as u64).min(mebibytes(8));
     assert!(connection.raise_sndbuf(stream.wire(), &seen, size, &memory));
@@ -46,7 +46,7 @@ async fn send_buffer_is_raised_and_returned() {
 async fn receive_buffer_is_charged_until_close() {
     let (stream, _listener) = stream().await;
     let memory = Pipes::new(1 << 20, 64 << 20);
-    let mut connection = Connection::new(&stream.watch().upgrade().unwrap());
+    let mut connection = Connection::new(&stream.watch().upgrade().unwrap(), stream.peer().ip());
     let size = Bytes::new(2 * most_of("rmem_max").unwrap() as u64).min(mebibytes(8));
     assert!(connection.raise_rcvbuf(stream.wire(), size, &memory));
     assert_eq!(memory.shared() as u64, size.get());
@@ -56,7 +56,13 @@ async fn receive_buffer_is_charged_until_close() {
     all.connections.insert(connection.socket.as_ptr().addr(), connection);
     drop(stream);
     let kernel_memory = KernelMemory::new(64 << 20, Arc::clone(&memory));
-    all.look(&[], Duration::ZERO, |_| HopOptions::default(), mebibytes(1), &kernel_memory);
+    all.look(
+        &[],
+        Duration::ZERO,
+        |_| HopOptions::default(),
+        mebibytes(1),
+        (&kernel_memory, 64 << 20),
+    );
     assert_eq!(memory.shared(), 0);
 }
 
@@ -66,14 +72,15 @@ async fn no_buffer_is_raised_beyond_memory() {
     let memory = Pipes::new(1 << 18, 5 << 18);
     let _pipe = memory.take().expect("a fifth of it");
     let (seen, window) = seen(&stream);
-    let mut connection = Connection::new(&stream.watch().upgrade().unwrap());
+    let mut connection = Connection::new(&stream.watch().upgrade().unwrap(), stream.peer().ip());
     let before = sndbuf(&stream);
     assert!(connection.raise_sndbuf(stream.wire(), &seen, mebibytes(2), &memory));
     assert_eq!((sndbuf(&stream), memory.shared()), (before, 0));
     assert!(connection.sending.is_none());
     let of = Governed::by(stream.wire(), &HopOptions::default()).unwrap();
     let system = Limits::read();
-    let look = Look { of, unsent: mebibytes(1), memory: &memory, system };
+    let room = memory.room();
+    let look = Look { of, unsent: mebibytes(1), memory: &memory, room, system };
     assert_eq!(
         connection.bounds(&seen, window, &look).sndbuf,
         mebibytes(1),
@@ -127,4 +134,19 @@ async fn buffer_of_fixed_size_is_not_restricted() {
     assert_eq!(info::memory(stream.tcp()).unwrap().rcvbuf, 200_000);
     stream.wire().set_memory_level(MemoryLevel::Free).unwrap();
     assert_eq!(info::buffer_locks(stream.tcp()).unwrap(), info::RCVBUF_LOCK);
+}
+
+#[test]
+fn client_beyond_its_share_leaves_half_to_raise() {
+    let memory = Pipes::new(1 << 20, 64 << 20);
+    let mut raised = Share::of(&memory);
+    assert_eq!(
+        [0, 16 << 20, 99 << 20].map(|left| memory.room_for(left)),
+        [32, 32, 64].map(|n| n << 20)
+    );
+    assert!(raised.resize(40 << 20));
+    assert_eq!(
+        [0, 16 << 20, 99 << 20].map(|left| memory.room_for(left)),
+        [0, 16, 24].map(|n| n << 20)
+    );
 }

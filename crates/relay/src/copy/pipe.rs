@@ -134,6 +134,13 @@ impl Pipes {
         self.ceiling.saturating_sub(state.reserved + state.shared)
     }
 
+    /// What a client may have of them that has `left` bytes of its share: these, or more while less than half of the
+    /// ceiling is used.
+    pub fn room_for(&self, left: usize) -> usize {
+        let room = self.room();
+        room.min(left.max(room.saturating_sub(self.ceiling / 2)))
+    }
+
     /// What others than pipes have of the ceiling, in bytes.
     pub fn shared(&self) -> usize {
         self.state().shared

@@ -2,7 +2,7 @@
 //! How far a copy is, for everybody who watches it.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -13,6 +13,8 @@ pub struct Progress {
     pub(super) moved: AtomicU64,
     /// Of those, moved by splice.
     pub(super) spliced: AtomicU64,
+    /// Bytes that are in a pipe now.
+    pub(super) piped: AtomicUsize,
     /// Whether the sink has no room just now.
     pub(super) blocked: AtomicBool,
     /// For how long the sink has had no room since the source was last waited for, in milliseconds.
@@ -33,6 +35,11 @@ impl Progress {
     /// Of those, moved in the kernel.
     pub fn spliced(&self) -> u64 {
         self.spliced.load(Relaxed)
+    }
+
+    /// Bytes that are in a pipe now.
+    pub fn piped(&self) -> usize {
+        self.piped.load(Relaxed)
     }
 
     /// Whether the sink has no room just now.

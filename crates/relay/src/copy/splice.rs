@@ -175,9 +175,11 @@ impl<O: Observer + ?Sized> Copy<'_, '_, '_, O> {
     async fn drain(&mut self, mut pipe: Pipe) -> Result<(), CopyError> {
         let Self { source, sink, timeouts, progress, .. } = &*self;
         let sink = sink.tcp();
+        progress.piped.store(pipe.held(), Relaxed);
         while pipe.held() > 0 {
             match pipe.drain(sink) {
                 Ok(bytes) => {
+                    progress.piped.store(pipe.held(), Relaxed);
                     progress.moved.fetch_add(bytes as u64, Relaxed);
                     progress.spliced.fetch_add(bytes as u64, Relaxed);
                 }

@@ -108,6 +108,7 @@ function showTiles(status) {
     tile("Client connections", count(connections.open), `of ${count(connections.limit)} at most`, connections.open / connections.limit),
     tile("Held by the kernel", size(held), `of ${size(memory.limit_bytes)} at most; ${size(memory.pipes_held_bytes)} in pipes, the rest in sockets`, held / memory.limit_bytes),
     tile("Idle to next hops", count(connections.idle_upstream), "waiting for work"),
+    tile("Reserved", size(memory.reserved_bytes), memory.largest_client ? `${size(memory.largest_client.reserved_bytes)} for ${memory.largest_client.client}; a client's share is ${size(memory.client_share_bytes)}` : `for transfers; a client's share is ${size(memory.client_share_bytes)}`, memory.reserved_bytes / memory.limit_bytes),
     tile("Process", size(memory.resident_bytes), `${count(memory.open_files)} of ${count(memory.open_files_limit)} open files${status.accept_failures ? `, accepting failed ${count(status.accept_failures)} times` : ""}${status.panics ? `, ${count(status.panics)} panics` : ""}`),
     ...status.draining.map(({ process, seconds_left: left, live_transfers: live }) =>
       tile("Before the takeover", count(live), `transfers of process ${process}, for up to ${age(left)}`)),
