@@ -2,7 +2,7 @@
 //! Settings that are valid but rarely intended. The depot warns of them at the start and at each reload, and
 //! so does `depot check`.
 
-use crate::{config::Config, tls::Tls};
+use crate::{certificate::Problem, config::Config, tls::Tls};
 use ipnet::IpNet;
 use session::{DepotAddress, Scheme};
 
@@ -35,6 +35,7 @@ fn findings(config: &Config, tls: &Tls) -> Vec<Finding> {
     // Otherwise TLS ends before the depot, and the names are those of what is there.
     if !config.tls.listen.is_empty() {
         found.extend(config.names.iter().filter_map(|name| refused_name(name, tls)));
+        found.extend(refused_certificates(tls));
     }
     found
 }
@@ -145,13 +146,28 @@ fn refused_name(name: &DepotAddress, tls: &Tls) -> Option<Finding> {
     ))
 }
 
+/// Certificates that clients refuse whatever they call the depot by. Their time is spoken of each day.
+fn refused_certificates(tls: &Tls) -> impl Iterator<Item = Finding> {
+    let is_said = |problem: &Problem| {
+        matches!(problem, Problem::Expired | Problem::NotYet | Problem::Name(_))
+    };
+    tls.problems().flat_map(move |(file, problems)| {
+        let file = file.display().to_string();
+        problems.into_iter().filter(move |problem| !is_said(problem)).map(move |problem| {
+            let effect =
+                format!("clients, such as other depots, refuse the certificate {file}: {problem}");
+            Finding::new("tls.certificate", effect, problem.remedy())
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<Finding> {
         let config = Config::from_toml(text, "x").unwrap();
-        let tls = Tls::new(&config.tls, &config.sites).unwrap();
+        let tls = Tls::new(&config).unwrap();
         findings(&config, &tls)
     }
 

@@ -48,7 +48,7 @@ impl Settings {
         hop_sockets::check(&config)?;
         packet_pacing::check(&config, pacers)?;
         spare_descriptors::check(&config);
-        let (trust, tls) = (Trust::new(&config.trust)?, Tls::new(&config.tls, &config.sites)?);
+        let (trust, tls) = (Trust::new(&config.trust)?, Tls::new(&config)?);
         config_warnings::warn(&config, &tls);
         let logins = Logins::new(config.proxy.as_ref())?;
         Ok(Self { logins, ..Self::of(config, trust, tls) })

@@ -5,6 +5,7 @@ use crate::{
     admission::{
         denied::Denied, identity::Identity, limit_reached::LimitReached, limits::Gate, trust::Uses,
     },
+    client::Client,
     config::Config,
     failover_routes::FailoverRoutes,
     memory::{self, PeakDrop, Work},
@@ -106,10 +107,25 @@ impl<'a> RequestContext<'a> {
         self.shared
     }
 
-    /// Counts a transfer among those that share `limits.memory`, or refuses it (503).
-    pub(crate) fn begin_transfer(self) -> Result<Transfer<'a>, Fault> {
-        let begun = self.shared.kernel_memory.begin();
-        begun.map_err(|held| LimitReached::Memory(held).fault(&self.shared.id))
+    /// Counts a client's transfer among those that share `limits.memory`, or refuses it (503).
+    pub(crate) fn begin_transfer(self, client: &Client) -> Result<Transfer<'a>, Fault> {
+        let limits = &self.config().limits;
+        let begun =
+            self.shared.kernel_memory.begin(client.asker().client, limits.memory_of_client());
+        begun.map_err(|why| {
+            self.observer.counts.memory_refused(&why);
+            LimitReached::Memory { why, limit: limits.memory }.fault(&self.shared.id)
+        })
+    }
+
+    /// Gives the sockets of a client's transfer the memory that one gets which begins now.
+    pub(crate) fn share_memory(self, client: &Client, upstream: &Stream) {
+        let share = self.config().limits.memory_of_client();
+        let level = self.kernel_memory.level_at_start(client.asker().client, share);
+        for stream in [&client.stream, upstream] {
+            // A socket that cannot be restricted goes on without.
+            let _ = stream.wire().set_memory_level(level);
+        }
     }
 
     /// The configuration of this request.
@@ -148,15 +164,6 @@ impl Shared {
     /// Those of the configuration.
     pub(crate) fn config(&self) -> Arc<Config> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner).config)
-    }
-
-    /// Gives the sockets of a transfer the memory that one gets which begins now.
-    pub(crate) fn share_memory(&self, client: &Stream, upstream: &Stream) {
-        let level = self.kernel_memory.level_at_start();
-        for stream in [client, upstream] {
-            // A socket that cannot be restricted goes on without.
-            let _ = stream.wire().set_memory_level(level);
-        }
     }
 
     /// A resolver for this client.
@@ -267,6 +274,7 @@ impl Shared {
                  read last until the next start"
             );
         }
+        settings.tls.keep_better_certificates(&current.tls);
         settings.generation = current.generation.next();
         let waiting = self.started.fixed_differences(&settings.config);
         if settings.config.tcp != self.started.tcp {

@@ -2,9 +2,9 @@
 //! TLS towards clients and next hops: certificates, whom to trust, handshakes.
 
 use crate::{
-    certificate::{Trouble, Validity},
-    config::{Site, TlsFiles},
-    observe::status::Reload,
+    certificate::{Problem, Trouble, Validity},
+    config::Config,
+    observe::status::{Reload, ShownCertificate},
     shown_certificates::{OwnCertificate, ShownCertificates},
     wrong_port::ClearText,
 };
@@ -18,12 +18,12 @@ use std::{
     collections::HashMap,
     io,
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 use tokio::net::TcpStream;
-use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::{ClientConfig, client::Resumption};
 
 /// What is spoken on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,20 +65,37 @@ pub(crate) struct Tls {
     server: Option<Arc<ShownCertificates>>,
     /// Towards next hops: whom to trust.
     client: ReloadingFile<ClientConfig>,
+    /// The same with what was learned of servers lately.
+    lately: Mutex<Option<Lately>>,
     /// The last warning about each certificate's validity, and its time.
     said: Mutex<HashMap<PathBuf, (Trouble, Instant)>>,
 }
+
+/// What was made of the trusted authorities, with sessions of servers that can be resumed.
+#[derive(Debug)]
+struct Lately {
+    of: Arc<ClientConfig>,
+    config: Arc<ClientConfig>,
+    since: Instant,
+}
+
+/// For how long sessions with next hops are resumed without a look at their certificates, which may have changed.
+const RESUMED: Duration = Duration::from_secs(600);
+/// How many servers' sessions are remembered.
+const SERVERS: usize = 256;
 
 /// How often the same warning about a certificate is repeated.
 const AGAIN: Duration = Duration::from_secs(86_400);
 
 impl Tls {
     /// Reads certificates, keys and roots.
-    pub(crate) fn new(files: &TlsFiles, sites: &[Site]) -> Result<Self, FileError> {
-        let roots = files.roots.iter().map(|file| SettingFile::new("tls.roots", file)).collect();
+    pub(crate) fn new(config: &Config) -> Result<Self, FileError> {
+        let roots =
+            config.tls.roots.iter().map(|file| SettingFile::new("tls.roots", file)).collect();
         let tls = Self {
-            server: ShownCertificates::new(files, sites)?.map(Arc::new),
+            server: ShownCertificates::new(config)?.map(Arc::new),
             client: ReloadingFile::new("roots", roots, client_config, |_| String::new())?,
+            lately: Mutex::default(),
             said: Mutex::default(),
         };
         tls.judge();
@@ -98,7 +115,7 @@ impl Tls {
 
     /// When all certificates are good that say so, if there are any.
     pub(crate) fn validity(&self) -> Option<Validity> {
-        self.shown().filter_map(|own| own.get().validity).reduce(Validity::and)
+        self.shown().filter_map(|own| own.get().described.validity).reduce(Validity::and)
     }
 
     /// The certificates that clients may see.
@@ -110,7 +127,7 @@ impl Tls {
     fn judge(&self) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         for own in self.shown() {
-            let trouble = own.get().validity.and_then(|it| it.trouble(SystemTime::now()));
+            let trouble = own.get().described.validity.and_then(|it| it.trouble(SystemTime::now()));
             let Some(trouble) = trouble else {
                 said.remove(own.file());
                 continue;
@@ -125,9 +142,34 @@ impl Tls {
 
     /// Reads again what has changed.
     pub(crate) fn refresh(&self) {
-        self.shown().for_each(ReloadingFile::refresh);
+        self.server.iter().for_each(|server| server.refresh());
         self.client.refresh();
         self.judge();
+    }
+
+    /// What is wrong with each certificate that clients may see, with its file.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = (&Path, Vec<Problem>)> {
+        self.server.iter().flat_map(|server| server.found())
+    }
+
+    /// The certificates that clients may see.
+    pub(crate) fn certificates(&self) -> Vec<ShownCertificate> {
+        self.server.as_ref().map(|server| server.shown()).unwrap_or_default()
+    }
+
+    /// Keeps the certificates of `before` where their files now hold some that clients would refuse. Call it before others
+    /// can use these settings.
+    pub(crate) fn keep_better_certificates(&mut self, before: &Self) {
+        let (Some(server), Some(before)) = (&mut self.server, &before.server) else { return };
+        let Some(server) = Arc::get_mut(server) else { return };
+        for (file, why) in server.inherit(before) {
+            let file = file.display();
+            tracing::warn!(
+                %file,
+                "clients would refuse the certificate in this file, unlike the one before it: {why}. The depot keeps the \
+                 one before it. Correct the file, or restart the depot to use it all the same"
+            );
+        }
     }
 
     /// If this has no certificate, keeps that of `before`. Returns whether it does.
@@ -156,7 +198,7 @@ impl Tls {
 
     /// Whose certificates next hops may have.
     pub(crate) fn client(&self, protocol: Protocol) -> Arc<ClientConfig> {
-        let config = self.client.get();
+        let config = self.client_lately();
         if protocol == Protocol::Http {
             return config;
         }
@@ -164,5 +206,22 @@ impl Tls {
         let mut config = ClientConfig::clone(&config);
         config.alpn_protocols = protocol.alpn().map(Vec::from).into_iter().collect();
         Arc::new(config)
+    }
+
+    /// The authorities as they are now, with sessions of the last [`RESUMED`].
+    fn client_lately(&self) -> Arc<ClientConfig> {
+        let of = self.client.get();
+        let mut lately = self.lately.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(it) = &*lately
+            && Arc::ptr_eq(&it.of, &of)
+            && it.since.elapsed() < RESUMED
+        {
+            return Arc::clone(&it.config);
+        }
+        let mut config = ClientConfig::clone(&of);
+        config.resumption = Resumption::in_memory_sessions(SERVERS);
+        let config = Arc::new(config);
+        *lately = Some(Lately { of, config: Arc::clone(&config), since: Instant::now() });
+        config
     }
 }

@@ -328,7 +328,7 @@ mod tests {
                     [[hop]]\npeer = \"127.0.0.0/8\"\ncongestion = \"warp\"";
         let config = Config::from_toml(text, "test").unwrap();
         // Unchecked: what was there at the start may be gone later.
-        let tls = Tls::new(&config.tls, &[]).unwrap();
+        let tls = Tls::new(&config).unwrap();
         let settings = Settings::of(config, Trust::default(), tls);
         let route: Route = "/lh1/fetch/-/http:127.0.0.1:1/".parse().unwrap();
         let Step::Fetch(fetch) = route.step() else { panic!("a fetch is not a redirect") };

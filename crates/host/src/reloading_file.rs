@@ -7,7 +7,7 @@ use std::{
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -94,7 +94,7 @@ struct Made<T> {
     failed: Option<(String, Instant)>,
 }
 
-/// How often a file that cannot be used is spoken of: it may have been to say that somebody is trusted no more.
+/// How often a file that cannot be used is tried again and spoken of: it may have been to say that somebody is trusted no more.
 const AGAIN: Duration = Duration::from_secs(60);
 
 impl<T> ReloadingFile<T> {
@@ -131,20 +131,33 @@ impl<T> ReloadingFile<T> {
 
     /// As it is now.
     pub fn get(&self) -> Arc<T> {
-        Arc::clone(&self.made.read().unwrap_or_else(PoisonError::into_inner).value)
+        Arc::clone(&self.made().value)
     }
 
     /// Makes it again if one of the files has changed. What there was stays if that fails.
     pub fn refresh(&self) {
+        self.refresh_if(|_, _| Ok(()));
+    }
+
+    /// The same, where `accepts` judges what was made after what there was. What it refuses is tried again later, as it
+    /// may be a matter of time.
+    pub fn refresh_if(&self, accepts: impl Fn(&T, &T) -> Result<(), FileError>) {
         let stamps = stamps(&self.files);
-        if self.made.read().unwrap_or_else(PoisonError::into_inner).stamps == stamps {
-            return self.remind();
+        let is_same = self.made().stamps == stamps;
+        if is_same && !self.is_due_again() {
+            return;
         }
-        let result = (self.make)(&self.files);
-        let result = result.map_err(|error| named(error, &self.settings, &self.files));
+        let before = self.get();
+        let made = (self.make)(&self.files).and_then(|new| accepts(&before, &new).map(|()| new));
+        let result = made.map_err(|error| named(error, &self.settings, &self.files));
         let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
         made.stamps = stamps;
         match result {
+            Err(error) if is_same => {
+                let error = error.to_string();
+                tracing::warn!(error, "the {} cannot be read again", self.what);
+                made.failed = Some((error, Instant::now()));
+            }
             Ok(value) => {
                 let (file, now) = (self.files[0].display(), (self.show)(&value));
                 tracing::info!(%file, now, "{} read again", self.what);
@@ -164,22 +177,23 @@ impl<T> ReloadingFile<T> {
         }
     }
 
-    /// Says again that a file cannot be used.
-    fn remind(&self) {
-        let due = |made: &Made<T>| made.failed.as_ref().is_some_and(|it| it.1.elapsed() >= AGAIN);
-        if !due(&self.made.read().unwrap_or_else(PoisonError::into_inner)) {
-            return;
-        }
-        let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some((error, said)) = &mut made.failed {
-            *said = Instant::now();
-            tracing::warn!(error = &**error, "the {} cannot be read again", self.what);
-        }
+    /// Whether a file that cannot be used is to be tried again, and spoken of.
+    fn is_due_again(&self) -> bool {
+        self.made().failed.as_ref().is_some_and(|(_, said)| said.elapsed() >= AGAIN)
+    }
+
+    /// Why it could not be made the last time, if it could not.
+    pub fn failure(&self) -> Option<String> {
+        self.made().failed.as_ref().map(|(error, _)| error.clone())
+    }
+
+    fn made(&self) -> RwLockReadGuard<'_, Made<T>> {
+        self.made.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How it went when it was made last: what it is, whether that worked, and when it last did.
     pub fn last_read(&self) -> (&'static str, bool, SystemTime) {
-        let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
+        let made = self.made();
         (self.what, made.failed.is_none(), made.when)
     }
 }

@@ -4,11 +4,11 @@
 use super::cells::{age, rate, shorten, shorten_front, size, time};
 use crate::{
     failure::Failure,
-    print::{is_output_closed, print_text},
+    print::{draw, is_output_closed, print_json_text, print_text},
 };
 use ::depot::{
     fetch_status,
-    status::{Hop, Status, Sum, Tcp, Transfer},
+    status::{Hop, Memory, Status, Sum, Tcp, Transfer},
 };
 use clap::Args;
 use std::{
@@ -52,7 +52,7 @@ pub struct StatusArgs {
 pub fn run(args: &StatusArgs) -> Result<(), Failure> {
     let (status, text) = fetch_status(&args.url)?;
     if args.json {
-        print_text(&format!("{text}\n"));
+        print_json_text(&text);
         return Ok(());
     }
     if args.once {
@@ -68,8 +68,7 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
         };
         if stdout().is_terminal() {
             // Overwrites the last table: an empty screen between two would flicker.
-            let lines = text.replace('\n', &format!("{ERASE_TO_LINE_END}\n"));
-            print_text(&format!("{CURSOR_HOME}{lines}{ERASE_BELOW}"));
+            draw(CURSOR_HOME, &text, ERASE_TO_LINE_END, ERASE_BELOW);
         } else {
             print_text(&format!("{text}\n"));
         }
@@ -98,10 +97,10 @@ fn head(status: &Status) -> String {
     let complete = totals.requests.get("complete").copied().unwrap_or_default();
     let mut text = format!(
         "{}: {} for {}, longhaul {}\n",
-        status.id,
+        shorten(&status.id, 64),
         format!("{:?}", status.state).to_lowercase(),
         age(status.uptime_s),
-        status.version
+        shorten(&status.version, 32)
     );
     text += &format!(
         "{} of {} client connections, {} held by depots, {} idle to next hops; sockets {} and pipes {} of {}, process {}, {} files\n",
@@ -115,6 +114,7 @@ fn head(status: &Status) -> String {
         size(memory.resident_bytes),
         memory.open_files
     );
+    text += &reserved(memory);
     text += &format!(
         "{ended} requests ended, {complete} complete; {} down, {} up\n",
         size(totals.down_bytes),
@@ -122,7 +122,16 @@ fn head(status: &Status) -> String {
     );
     if status.access_log.dropped_lines > 0 {
         let log = &status.access_log;
-        text += &format!("{} lines of the log ({}) lost\n", log.dropped_lines, log.to);
+        text +=
+            &format!("{} lines of the log ({}) lost\n", log.dropped_lines, shorten(&log.to, 200));
+    }
+    for certificate in &status.certificates {
+        let mut problems = certificate.problems.clone();
+        problems.extend(certificate.refused.clone());
+        for problem in problems {
+            let (of, problem) = (shorten(&certificate.of, 64), shorten(&problem, 400));
+            text += &format!("certificate {of}: {problem}\n");
+        }
     }
     for draining in &status.draining {
         let (process, transfers) = (draining.process, draining.live_transfers);
@@ -142,6 +151,15 @@ fn head(status: &Status) -> String {
     text
 }
 
+/// What is reserved of the memory, and for whom most.
+fn reserved(memory: &Memory) -> String {
+    let (reserved, share) = (size(memory.reserved_bytes), size(memory.client_share_bytes));
+    let largest = memory.largest_client.as_ref().map_or_else(String::new, |largest| {
+        format!(", {} of it for {}", size(largest.reserved_bytes), shorten(&largest.client, 48))
+    });
+    format!("memory reserved for transfers {reserved}{largest}; a client's share {share}\n")
+}
+
 fn hops(hops: &[Hop]) -> String {
     let mut text = format!(
         "\n{:<8} {:<34} {:>6} {:>12} {:>12} {:>10} {:>10} {:>7} {}\n",
@@ -149,7 +167,7 @@ fn hops(hops: &[Hop]) -> String {
     );
     for hop in hops {
         let mut connections: Vec<_> =
-            hop.connections.iter().map(|(name, n)| format!("{n} {name}")).collect();
+            hop.connections.iter().map(|(name, n)| format!("{n} {}", shorten(name, 16))).collect();
         if hop.streams > hop.connections.values().sum::<usize>() as u64 {
             connections.push(format!("{} streams", hop.streams));
         }
@@ -231,7 +249,8 @@ fn sums(title: &str, sums: &[Sum]) -> String {
 fn refusals(status: &Status) -> String {
     let mut text = String::new();
     for refusals in &status.refusals {
-        let (status, error, n) = (refusals.status, &refusals.error, refusals.requests);
+        let (status, n) = (refusals.status, refusals.requests);
+        let error = shorten(&refusals.error, 64);
         let title = if text.is_empty() { "\nrefusals\n" } else { "" };
         text += &format!("{title}{n:>8} x {status} {error}\n");
     }

@@ -17,6 +17,10 @@ struct Files {
 
 impl Files {
     fn new() -> Self {
+        Self::with(&["-addext", "basicConstraints=critical,CA:FALSE"])
+    }
+
+    fn with(extensions: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let files = Self { folder };
         set_mode(files.folder.path(), 0o755);
@@ -25,6 +29,7 @@ impl Files {
             .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
             .args(["-nodes", "-days", "30", "-subj", "/CN=depot.example"])
             .args(["-addext", "subjectAltName=DNS:depot.example"])
+            .args(extensions)
             .arg("-keyout")
             .arg(&key)
             .arg("-out")
@@ -89,6 +94,17 @@ fn key_that_the_depots_user_cannot_read_is_found() {
         assert!(done(&["depot", "check", "--user", user, &file]).contains("depot.key"));
     }
     assert!(!says(&call(&["depot", "check", "--quiet", &file])).contains("WARN"));
+}
+
+/// As OpenSSL makes one by default.
+#[test]
+fn authority_as_certificate_is_named_with_its_remedy() {
+    let files = Files::with(&[]);
+    let output = call(&["depot", "check", "--quiet", &files.configuration("")]);
+    assert!(output.status.success(), "{}", says(&output));
+    for part in ["WARN", "depot.pem", "an authority's certificate (CA:TRUE)", "CA:FALSE"] {
+        assert!(says(&output).contains(part), "{part}: {}", says(&output));
+    }
 }
 
 #[test]

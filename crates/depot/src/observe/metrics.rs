@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `/metrics`: a depot's status as `OpenMetrics` text, in base units. `docs/depot/metrics.md` has the table.
 
-use super::status::{Histogram, Hop, Sessions, State, Status};
+use super::status::{Histogram, Hop, Memory, Sessions, ShownCertificate, State, Status};
 use http::HeaderValue;
 use prometheus_client::{
     collector::Collector,
@@ -228,24 +228,7 @@ fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
         &family("idle_upstream_connections", "Idle connections to next hops"),
         connections.idle_upstream,
     )?;
-    out.gauge(
-        &bytes("sockets_held", "Kernel memory for the sockets of transfers"),
-        memory.sockets_held_bytes,
-    )?;
-    out.gauge(&bytes("pipes_held", "Bytes in pipes"), memory.pipes_held_bytes)?;
-    out.gauge(&bytes("pipes_reserved", "Capacity of all pipes"), memory.pipes_reserved_bytes)?;
-    out.gauge(
-        &bytes("raised_buffers", "Capacity of the socket buffers that the depot has raised"),
-        memory.raised_buffers_bytes,
-    )?;
-    out.gauge(
-        &bytes("memory_limit", "Maximum for sockets and pipes together: limits.memory"),
-        memory.limit_bytes,
-    )?;
-    out.gauge(
-        &bytes("resident_memory", "The process's memory, without pipes and sockets"),
-        memory.resident_bytes,
-    )?;
+    held_memory(out, memory)?;
     out.gauge(&family("open_files", "Open files of the process"), memory.open_files)?;
     out.gauge(
         &family("open_files_limit", "Maximum of open files of the process"),
@@ -274,6 +257,50 @@ fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
     )
 }
 
+fn held_memory(out: &mut Out<'_>, memory: &Memory) -> fmt::Result {
+    out.gauge(
+        &bytes("sockets_held", "Kernel memory for the sockets of transfers"),
+        memory.sockets_held_bytes,
+    )?;
+    out.gauge(&bytes("pipes_held", "Bytes in pipes"), memory.pipes_held_bytes)?;
+    out.gauge(&bytes("pipes_reserved", "Capacity of all pipes"), memory.pipes_reserved_bytes)?;
+    out.gauge(
+        &bytes("raised_buffers", "Capacity of the socket buffers that the depot has raised"),
+        memory.raised_buffers_bytes,
+    )?;
+    out.gauge(
+        &bytes("memory_limit", "Maximum for sockets and pipes together: limits.memory"),
+        memory.limit_bytes,
+    )?;
+    out.gauge(
+        &bytes(
+            "memory_reserved",
+            "What is reserved of limits.memory: what transfers hold, or would if all of them stopped",
+        ),
+        memory.reserved_bytes,
+    )?;
+    out.gauge(
+        &bytes("memory_client_share", "The share of limits.memory of one client"),
+        memory.client_share_bytes,
+    )?;
+    let largest = memory.largest_client.as_ref().map_or(0, |largest| largest.reserved_bytes);
+    out.gauge(
+        &bytes("memory_largest_client", "What is reserved for the client with the most"),
+        largest,
+    )?;
+    out.counters(
+        &family(
+            "memory_refusals",
+            "Transfers refused for lack of memory: all of it, what is kept for clients with few, or the client's share",
+        ),
+        memory.refusals.iter().map(|(of, n)| (vec![("of", of.as_str().into())], *n)),
+    )?;
+    out.gauge(
+        &bytes("resident_memory", "The process's memory, without pipes and sockets"),
+        memory.resident_bytes,
+    )
+}
+
 fn files(out: &mut Out<'_>, status: &Status) -> fmt::Result {
     if let Some(certificate) = &status.certificate {
         out.gauge(
@@ -281,6 +308,19 @@ fn files(out: &mut Out<'_>, status: &Status) -> fmt::Result {
             certificate.not_after_unix_s,
         )?;
     }
+    out.gauges(
+        &family(
+            "certificate_problem",
+            "1 if clients refuse a certificate for this, or (refused) its file holds one that was not taken, else 0",
+        ),
+        status.certificates.iter().flat_map(|certificate| {
+            ShownCertificate::PROBLEMS.iter().map(|problem| {
+                let labels =
+                    vec![("of", certificate.of.as_str().into()), ("problem", (*problem).into())];
+                (labels, u32::from(certificate.has(problem)))
+            })
+        }),
+    )?;
     let reloads = || status.reloads.iter().map(|it| (vec![("of", it.of.as_str().into())], it));
     out.gauges(
         &family("last_reload_successful", "1 if the last reload succeeded, else 0"),

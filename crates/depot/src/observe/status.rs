@@ -70,6 +70,9 @@ pub struct Status {
     /// The depot's own certificate, if it has one.
     #[serde(default)]
     pub certificate: Option<Certificate>,
+    /// The certificates that clients may see: the depot's own and those of its sites.
+    #[serde(default)]
+    pub certificates: Vec<ShownCertificate>,
     /// Hops, by side and name.
     pub hops: Vec<Hop>,
     /// Transfers under way, oldest first; the fastest ones if there are more than
@@ -155,6 +158,33 @@ pub struct Certificate {
     pub not_after_unix_s: f64,
 }
 
+/// A certificate that clients may see.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShownCertificate {
+    /// `own`, or the site's name.
+    pub of: String,
+    /// The names and addresses that it is for.
+    pub names: String,
+    /// End of validity: seconds since 1970. For a chain, the earliest end.
+    pub not_after_unix_s: f64,
+    /// What clients refuse it for, each as a word.
+    pub problems: Vec<String>,
+    /// Why what the file holds now was not taken, if it was not.
+    pub refused: Option<String>,
+}
+
+impl ShownCertificate {
+    /// The words for all problems.
+    pub const PROBLEMS: [&'static str; 8] =
+        ["expired", "not_yet_valid", "authority", "usage", "no_name", "name", "chain", "refused"];
+
+    /// Whether it has a problem: one of the words above.
+    pub fn has(&self, problem: &str) -> bool {
+        self.problems.iter().any(|it| it == problem)
+            || (problem == "refused" && self.refused.is_some())
+    }
+}
+
 /// Whether a depot takes requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -196,6 +226,19 @@ pub struct Memory {
     /// Maximum for sockets and pipes together (`limits.memory`).
     #[serde(alias = "pipes_limit_bytes")]
     pub limit_bytes: u64,
+    /// What is reserved of it: what transfers hold, or would hold if all of them stopped.
+    #[serde(default)]
+    pub reserved_bytes: u64,
+    /// The share of one client.
+    #[serde(default)]
+    pub client_share_bytes: u64,
+    /// The client for which most is reserved, while it has transfers.
+    #[serde(default)]
+    pub largest_client: Option<LargestClient>,
+    /// Transfers refused for lack of memory, by whose memory it was: `all`, what is `kept` for clients with few
+    /// transfers, or that of the `client`.
+    #[serde(default)]
+    pub refusals: BTreeMap<String, u64>,
     /// The process's own memory, without pipes and sockets.
     pub resident_bytes: u64,
     /// Open files: sockets and ends of pipes.
@@ -203,6 +246,17 @@ pub struct Memory {
     /// Their maximum.
     #[serde(default)]
     pub open_files_limit: u64,
+}
+
+/// A client, and what is reserved for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LargestClient {
+    /// Its address, or the network of an IPv6 one.
+    pub client: String,
+    /// Its transfers under way.
+    pub transfers: usize,
+    /// What is reserved of `limits.memory`.
+    pub reserved_bytes: u64,
 }
 
 /// All requests since the start.

@@ -2,8 +2,8 @@
 //! A depot as a whole, looked at from outside.
 
 use super::status::{
-    AccessLogState, Certificate, Connections, DetourDepot, Memory, PacedPeer, SCHEMA, Sessions,
-    State, Status, Times,
+    AccessLogState, Certificate, Connections, DetourDepot, LargestClient, Memory, PacedPeer,
+    SCHEMA, Sessions, State, Status, Times,
 };
 use crate::{
     control::draining,
@@ -11,6 +11,7 @@ use crate::{
     spare_descriptors,
     state::{Phase, Shared},
 };
+use relay::buffers;
 use session::Panicked;
 use std::{
     fs,
@@ -94,6 +95,10 @@ impl View {
                 pipes_reserved_bytes: shared.resources.pipes.reserved() as u64,
                 raised_buffers_bytes: shared.resources.pipes.shared() as u64,
                 limit_bytes: config.limits.memory.get(),
+                reserved_bytes: shared.kernel_memory.reserved() as u64,
+                client_share_bytes: config.limits.memory_of_client() as u64,
+                largest_client: shared.kernel_memory.largest_client().map(LargestClient::from),
+                refusals: counted.memory_refusals,
                 resident_bytes: resident_bytes(),
                 // Without a descriptor to look with there are as many as there may be.
                 open_files: fs::read_dir("/proc/self/fd")
@@ -124,6 +129,7 @@ impl View {
                 .tls
                 .validity()
                 .map(|validity| Certificate { not_after_unix_s: validity.until_unix_s() }),
+            certificates: settings.tls.certificates(),
             hops: reading.hops,
             transfers: reading.transfers,
             live_transfers: reading.live_transfers,
@@ -142,6 +148,13 @@ impl From<&Peer> for PacedPeer {
             pacing: peer.method.to_string(),
             in_force: peer.is_in_force(),
         }
+    }
+}
+
+impl From<buffers::LargestClient> for LargestClient {
+    fn from(largest: buffers::LargestClient) -> Self {
+        let buffers::LargestClient { client, transfers, reserved } = largest;
+        Self { client: client.to_string(), transfers, reserved_bytes: reserved as u64 }
     }
 }
 

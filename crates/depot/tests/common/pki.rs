@@ -49,6 +49,27 @@ impl Pki {
         fs::write(self.file(&format!("{name}.pem")), certificate.pem()).unwrap();
     }
 
+    /// Writes a certificate with its key as `changed` makes it, signed by the authority or, if `alone`, by itself.
+    pub fn issue_changed(
+        &self,
+        name: &str,
+        hosts: &[&str],
+        alone: bool,
+        changed: impl FnOnce(&mut CertificateParams),
+    ) {
+        let key = KeyPair::generate().unwrap();
+        let hosts: Vec<_> = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let mut params = CertificateParams::new(hosts).unwrap();
+        changed(&mut params);
+        let certificate = if alone {
+            params.self_signed(&key).unwrap()
+        } else {
+            params.signed_by(&key, &self.issuer).unwrap()
+        };
+        fs::write(self.file(&format!("{name}.key")), key.serialize_pem()).unwrap();
+        fs::write(self.file(&format!("{name}.pem")), certificate.pem()).unwrap();
+    }
+
     pub fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

@@ -9,6 +9,7 @@ mod common;
 mod attacks;
 mod blame;
 mod bodies;
+mod certificates;
 mod claims;
 mod clients;
 mod control;

@@ -8,7 +8,7 @@ use crate::{
 use std::{io, net::SocketAddr, sync::Arc};
 use tokio::net::TcpStream;
 pub use tokio_rustls::rustls::{self, ClientConfig, ServerConfig};
-use tokio_rustls::rustls::{AlertDescription, InvalidMessage};
+use tokio_rustls::rustls::{AlertDescription, CertificateError, InvalidMessage, OtherError};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream, rustls::pki_types::ServerName};
 
 /// A client's connection, once the handshake is made.
@@ -66,6 +66,7 @@ pub fn cause_of(error: &io::Error) -> String {
         Some(rustls::Error::AlertReceived(AlertDescription::UnexpectedMessage)) => {
             "it expects no TLS on that port (alert unexpected_message)".to_owned()
         }
+        Some(error) if is_authority(error) => AUTHORITY.to_owned(),
         Some(error) => error.to_string(),
         None => match error.kind() {
             UnexpectedEof | ConnectionReset | BrokenPipe => {
@@ -77,6 +78,16 @@ pub fn cause_of(error: &io::Error) -> String {
             _ => error.to_string(),
         },
     }
+}
+
+/// What to do about a server that shows an authority's certificate as its own.
+const AUTHORITY: &str = "its certificate is an authority's (CA:TRUE) and not a server's: give it one with \
+                         basicConstraints=CA:FALSE, as docs/operator.md (A certificate) makes it";
+
+/// Whether a certificate is refused as that of an authority, which the library has no kind of its own for.
+fn is_authority(error: &rustls::Error) -> bool {
+    matches!(error, rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(cause)))
+        if cause.to_string().contains("CaUsedAsEndEntity"))
 }
 
 fn tls_error(error: &io::Error) -> Option<&rustls::Error> {

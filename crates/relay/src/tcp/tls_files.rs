@@ -19,6 +19,17 @@ pub const ALPN: &[u8] = b"http/1.1";
 /// # Errors
 /// The file cannot be read, or holds no certificate.
 pub fn client_config(files: &[PathBuf]) -> Result<ClientConfig, FileError> {
+    let roots = roots(files)?;
+    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(config)
+}
+
+/// The authorities of the file, or those that this system trusts.
+///
+/// # Errors
+/// The file cannot be read, or holds no certificate.
+pub fn roots(files: &[PathBuf]) -> Result<RootCertStore, FileError> {
     let mut roots = RootCertStore::empty();
     if let Some(file) = files.first() {
         for certificate in certificates(file)? {
@@ -28,9 +39,7 @@ pub fn client_config(files: &[PathBuf]) -> Result<ClientConfig, FileError> {
         // Some that this system has may be of no use; without any, each https hop says why.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     }
-    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![ALPN.to_vec()];
-    Ok(config)
+    Ok(roots)
 }
 
 /// The certificates of a file in PEM: at least one.
