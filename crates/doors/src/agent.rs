@@ -148,9 +148,10 @@ impl Agent {
                     let agent = Arc::clone(&self);
                     let share = share_of(&self.clients, from);
                     tokio::spawn(async move {
-                        match share {
-                            Ok(_share) => agent.serve_caught(socket, from).await,
-                            Err(_) => tracing::info!(%from, "it has too many connections"),
+                        if let Ok(_share) = share {
+                            agent.serve_caught(socket, from).await;
+                        } else {
+                            tracing::info!(%from, "it has too many connections");
                         }
                         drop(place);
                     });

@@ -192,7 +192,7 @@ fn open_header(depots: &[DepotAddress], server: &Authority, until: Instant) -> V
     let hops = depots[1..].iter().cloned().map(Hop::from).collect();
     let target = Target::Tcp { server: server.clone(), proxy_protocol: false };
     let left = until.saturating_duration_since(Instant::now());
-    let answer_within = Some(left - left / KEPT);
+    let answer_within = Some(left.saturating_sub(left / KEPT));
     let open = Open { answer_within, ..Open::new(SessionId(random()), hops, target) };
     open.to_bytes().expect("a route of 16 hops fits into a header")
 }

@@ -2,7 +2,7 @@
 //! The seccomp filter: which system calls are asked about, which are refused, and which go on.
 //!
 //! connect(2) is asked about. What else can connect a socket is refused: TCP Fast Open (flags of the calls that send, an
-//! option of the socket) and io_uring. `strict` permits only what is listed here: of kinds of sockets those that cannot
+//! option of the socket) and `io_uring`. `strict` permits only what is listed here: of kinds of sockets those that cannot
 //! connect by TCP or are asked about, of the calls within socketcall(2) those whose arguments, which are in memory where a
 //! filter cannot read them, cannot matter. Processes of an architecture that is not listed can call nothing.
 
@@ -32,7 +32,7 @@ pub(super) const SOCKETCALL_SOCKET: u32 = 1;
 const SOCKETCALL_CONNECT: u32 = 3;
 /// Of the others, all but sendto, sendmsg and sendmmsg. send(2) names no address, so it cannot connect.
 const SOCKETCALL_OTHERS: [u32; 15] = [2, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15, 17, 18, 19];
-/// io_uring's calls, which have the same numbers everywhere: setup, enter, register.
+/// Calls of `io_uring`, which have the same numbers everywhere: setup, enter, register.
 const IO_URING: [u32; 3] = [425, 426, 427];
 /// The flag of system calls whose programs have 32-bit pointers in 64-bit registers.
 pub(super) const X32: u32 = 0x4000_0000;
@@ -101,7 +101,7 @@ pub(super) fn permit(domain: i32, kind: i32, protocol: i32) -> Result<(), i32> {
     if !IP.contains(&domain) {
         return Err(libc::EAFNOSUPPORT);
     }
-    match kind & TYPE as i32 {
+    match kind & TYPE.cast_signed() {
         kind if CONNECTIONLESS.contains(&kind) => Ok(()),
         SOCK_STREAM if STREAMS.contains(&protocol) => Ok(()),
         SOCK_STREAM => Err(libc::EPROTONOSUPPORT),
@@ -352,7 +352,7 @@ mod tests {
         for domain in 0..64_u32 {
             for kind in 0..16_u32 {
                 for protocol in [0, 1, 6, 17, 33, 58, 132, 136, 255, 256, 262] {
-                    let permitted = permit(domain as i32, kind as i32, protocol);
+                    let permitted = permit(domain.cast_signed(), kind.cast_signed(), protocol);
                     let strict = permitted.map_or_else(|no| errno(no as u32), |()| ALLOW);
                     let kinds = [kind, kind | 0x80800];
                     for (arch, nr) in [(X86_64, 41), (X86_64, 0x4000_0029), (I386, 359)] {

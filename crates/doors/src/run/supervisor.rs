@@ -115,12 +115,11 @@ impl Answering {
         let begun = Instant::now();
         let socket = match request.socket() {
             Ok(socket) if self.calls.is_waiting(call) => socket,
-            Ok(_) => return Verdict::GoOn,
             // Its error is what the kernel would say, where the thread shares its process's descriptors.
             Err(error) if self.rules.strict => {
                 return Verdict::Fails(error.raw_os_error().unwrap_or(libc::EACCES));
             }
-            Err(_) => return Verdict::GoOn,
+            Ok(_) | Err(_) => return Verdict::GoOn,
         };
         let Address::Ip(destination) = request.address else {
             return self.by_itself(&socket, request.address).await;
