@@ -11,7 +11,7 @@
 use relay::dial::{Names, PeerAddr, PeerHost, Resolver, resolver::OWN};
 use std::{
     collections::HashMap,
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -112,7 +112,7 @@ impl ListedNames {
             known.looked_up = Some(now);
             // If it cannot be looked up, what was known counts on for its time.
             if let Ok(found) = found {
-                known.saw(found.iter().map(|address| address.ip()), now);
+                known.saw(found.iter().map(SocketAddr::ip), now);
             }
         }
     }
