@@ -4,6 +4,8 @@
 //! The length by `stat(2)` is a hint: files of `/proc` and of some FUSE file systems have 0 there, those of `/sys` 4096. If
 //! a file ends elsewhere, it is read to its end into a copy, whose length is known: a temporary file without a name.
 
+#![warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+
 use std::{
     fs::File,
     io::{self, Read, Write},
@@ -18,7 +20,10 @@ const PIECE: usize = 256 << 10;
 /// Whether a file does not end where `stat` says. It may block, as reads of some files of `/sys` do.
 pub(crate) fn ends_elsewhere(file: &File, length: u64) -> io::Result<bool> {
     let has_byte_at = |offset| read_byte(file, offset);
-    let is_shorter = length > 0 && !has_byte_at(length - 1)?;
+    let is_shorter = match length.checked_sub(1) {
+        Some(last) => !has_byte_at(last)?,
+        None => false,
+    };
     Ok(is_shorter || has_byte_at(length)?)
 }
 

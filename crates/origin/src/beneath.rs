@@ -101,7 +101,11 @@ impl Beneath {
 /// Whether a file does not end where `stat` says.
 fn ends_elsewhere(file: &std::fs::File, length: u64) -> io::Result<bool> {
     let has_byte_at = |offset| file.read_at(&mut [0], offset).map(|read| read > 0);
-    Ok((length > 0 && !has_byte_at(length - 1)?) || has_byte_at(length)?)
+    let is_shorter = match length.checked_sub(1) {
+        Some(last) => !has_byte_at(last)?,
+        None => false,
+    };
+    Ok(is_shorter || has_byte_at(length)?)
 }
 
 /// A checked file, opened for reading.

@@ -5,6 +5,20 @@
 //! would refuse its URL, or if there are no depots. Any other request is redirected to the route. `tower-http`
 //! serves the files; this crate adds `If-Range`, which it lacks, and listings of directories.
 
+// What is asked for, and what file systems say, never panics or wraps.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::unwrap_used
+    )
+)]
+
 mod beneath;
 mod files;
 mod listing;

@@ -4,8 +4,15 @@
 //! As text it is the seconds since 1970 as a decimal number, like `mtime` in a pax header (POSIX, pax, section "pax Extended
 //! Header"): -1.5 is half a second before 1969-12-31T23:59:59Z.
 
+#![warn(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss
+)]
+
 use rustix::fs::{Timespec, Timestamps, UTIME_OMIT};
-use std::{fmt, fs::Metadata, os::unix::fs::MetadataExt};
+use std::{fmt, fs::Metadata, os::unix::fs::MetadataExt, time::Duration};
 
 /// Nanoseconds of a second.
 const SECOND: u32 = 1_000_000_000;
@@ -33,9 +40,9 @@ impl Date {
 
     /// Nanoseconds since 1970.
     pub(super) fn from_nanoseconds(since: u64) -> Self {
-        let second = u64::from(SECOND);
-        let nanoseconds = u32::try_from(since % second).unwrap_or_default();
-        Self { seconds: i64::try_from(since / second).unwrap_or(i64::MAX), nanoseconds }
+        let since = Duration::from_nanos(since);
+        let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        Self { seconds, nanoseconds: since.subsec_nanos() }
     }
 
     /// Nanoseconds since 1970. `None` before 1970 and after 2554.
@@ -68,7 +75,7 @@ impl Date {
             (true, 0) => Self::from_seconds(whole.checked_neg()?),
             (true, some) => {
                 let seconds = whole.checked_neg()?.checked_sub(1)?;
-                Self { seconds, nanoseconds: SECOND - some }
+                Self { seconds, nanoseconds: SECOND.saturating_sub(some) }
             }
         })
     }
@@ -86,7 +93,10 @@ impl fmt::Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seconds, nanoseconds } = *self;
         let (sign, whole, fraction) = match (seconds < 0, nanoseconds) {
-            (true, 1..) => ("-", seconds.saturating_add(1).unsigned_abs(), SECOND - nanoseconds),
+            (true, 1..) => {
+                let whole = seconds.saturating_add(1).unsigned_abs();
+                ("-", whole, SECOND.saturating_sub(nanoseconds))
+            }
             (true, 0) => ("-", seconds.unsigned_abs(), 0),
             (false, fraction) => ("", seconds.unsigned_abs(), fraction),
         };

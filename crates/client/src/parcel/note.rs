@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The sender's description of the content: JSON in HELLO, which the receiver does not trust.
 
+#![warn(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss
+)]
+
 use super::date::Date;
 use crate::{Error, name::check_name, text::printable};
 use serde::{Deserialize, Serialize};
