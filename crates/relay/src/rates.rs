@@ -19,6 +19,8 @@
 //!
 //! Every rate may change while transfers run, so this table has all transfers, including unlimited ones.
 //!
+//! Transfers of the same client in another process ([`Rates::set_elsewhere`]) take shares of the same rate.
+//!
 //! Lock order: a transfer's memberships, a crowd, all transfers, a transfer's limits.
 
 use crate::{
@@ -49,6 +51,8 @@ struct All {
     set: HashMap<Sharer, Rate>,
     /// Clients and tickets with rate-limited transfers.
     crowds: HashMap<Sharer, Place>,
+    /// The numbers of their transfers in other processes.
+    elsewhere: HashMap<Sharer, usize>,
     /// All transfers under way.
     transfers: HashMap<u64, Arc<Transfer>>,
 }
@@ -89,6 +93,8 @@ struct Crowd {
     rate: Option<Rate>,
     /// The divisor of the rate.
     parts: u64,
+    /// Transfers in other processes that share it.
+    elsewhere: usize,
     /// By their numbers.
     transfers: HashMap<u64, Arc<Transfer>>,
 }
@@ -167,13 +173,47 @@ impl All {
         };
         self.set.get(whose).copied().or(by_default)
     }
+
+    fn elsewhere_of(&self, whose: &Sharer) -> usize {
+        self.elsewhere.get(whose).copied().unwrap_or(0)
+    }
 }
 
 impl Rates {
     /// Limits each client to this rate.
     pub fn new(client_rate: Option<Rate>) -> Self {
-        let (set, crowds, transfers) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self(Arc::new(Mutex::new(All { client_rate, set, crowds, transfers })))
+        Self(Arc::new(Mutex::new(All {
+            client_rate,
+            set: HashMap::new(),
+            crowds: HashMap::new(),
+            elsewhere: HashMap::new(),
+            transfers: HashMap::new(),
+        })))
+    }
+
+    /// The number of transfers of each client and ticket with a limited rate.
+    pub fn numbers(&self) -> Vec<(Sharer, usize)> {
+        let crowds = &locked(&self.0).crowds;
+        crowds.iter().map(|(whose, place)| (whose.clone(), place.places)).collect()
+    }
+
+    /// Divides rates among this many transfers more, which other processes have. It replaces earlier numbers.
+    pub fn set_elsewhere(&self, numbers: HashMap<Sharer, usize>) {
+        let crowds: Vec<_> = {
+            let mut all = locked(&self.0);
+            all.elsewhere = numbers;
+            let crowds = all.crowds.iter();
+            crowds
+                .map(|(whose, place)| (Arc::clone(&place.crowd), all.elsewhere_of(whose)))
+                .collect()
+        };
+        for (crowd, elsewhere) in crowds {
+            let mut crowd = locked(&crowd);
+            if crowd.elsewhere != elsewhere {
+                crowd.elsewhere = elsewhere;
+                crowd.count();
+            }
+        }
     }
 
     /// Replaces the rate, also for running transfers.
@@ -269,8 +309,9 @@ impl Rates {
             let crowd = {
                 let mut all = locked(&self.0);
                 let Some(rate) = all.rate_of(whose, by_ticket) else { continue };
+                let elsewhere = all.elsewhere_of(whose);
                 let place = all.crowds.entry(whose.clone());
-                let place = place.or_insert_with(|| Place::new(whose.clone(), rate));
+                let place = place.or_insert_with(|| Place::new(whose.clone(), rate, elsewhere));
                 place.places += 1;
                 Arc::clone(&place.crowd)
             };
@@ -282,8 +323,9 @@ impl Rates {
 }
 
 impl Place {
-    fn new(whose: Sharer, rate: Rate) -> Self {
-        let crowd = Crowd { whose, rate: Some(rate), parts: 0, transfers: HashMap::new() };
+    fn new(whose: Sharer, rate: Rate, elsewhere: usize) -> Self {
+        let transfers = HashMap::new();
+        let crowd = Crowd { whose, rate: Some(rate), parts: 0, elsewhere, transfers };
         Self { places: 0, crowd: Arc::new(Mutex::new(crowd)) }
     }
 }
@@ -303,10 +345,10 @@ impl Crowd {
 
     /// Divides the rate again if necessary.
     fn count(&mut self) {
-        let count = self.transfers.len() as u64;
+        let count = self.transfers.len().saturating_add(self.elsewhere) as u64;
         let spare = count / 8;
-        if self.parts < count || self.parts > count + 2 * spare {
-            self.parts = count + spare;
+        if self.parts < count || self.parts > count.saturating_add(2 * spare) {
+            self.parts = count.saturating_add(spare);
             self.share_out();
         }
     }

@@ -191,7 +191,7 @@ fn crowd_shares_the_rate_with_few_changes() {
     println!("LONGHAUL_SEED={seed}");
     let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
     let whose = Sharer::client(A);
-    let Place { crowd, .. } = Place::new(whose.clone(), Rate::bits_per_second(RATE));
+    let Place { crowd, .. } = Place::new(whose.clone(), Rate::bits_per_second(RATE), 0);
     let crowd = &mut *locked(&crowd);
     let (mut next, mut set, mut changes) = (0, 0, 0);
     for target in [3, 7, 8, 9, 300, 40, 1000, 1000, 5, 0] {
@@ -332,4 +332,23 @@ fn operator_rates_are_bounded_in_number() {
     rates.set(&whose(0), Some(mbit(2))).unwrap();
     rates.set(&whose(1), None).unwrap();
     rates.set(&whose(MOST_SET), Some(mbit(1))).unwrap();
+}
+
+#[tokio::test]
+async fn transfers_of_another_process_take_shares() {
+    let (config, peers) = (Config::client_rate(80), Peers::new().await);
+    let rates = Rates::new(config.client_rate);
+    let [a, up] = peers.both().await;
+    let first = rates.begin(1, A, limits(None));
+    first.hold(&a, &up, |ip| config.options(ip)).unwrap();
+    assert_eq!(rates.numbers(), [(Sharer::client(A), 1)]);
+    rates.set_elsewhere([(Sharer::client(A), 3), (Sharer::client(B), 1)].into());
+    assert_eq!(held(&a), Some(20), "a fourth");
+    // One that begins afterwards knows of them too.
+    let [b, b_up] = peers.both().await;
+    let second = rates.begin(2, B, limits(None));
+    second.hold(&b, &b_up, |ip| config.options(ip)).unwrap();
+    assert_eq!(held(&b), Some(40));
+    rates.set_elsewhere([].into());
+    assert_eq!(all_held([&a, &b]), [Some(80), Some(80)]);
 }
