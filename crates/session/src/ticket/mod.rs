@@ -34,7 +34,7 @@ pub use description::TicketDescription;
 pub use error::TicketError;
 pub use keys::{KeyError, KeySet, Signer, Unverified, Verified};
 pub use opens::{Opens, OpensError, SessionTarget};
-pub use replays::Replays;
+pub use replays::{Replays, UsesSoFar};
 pub use revoked::{RevocationList, RevocationListError};
 pub use route::{PREFIX, TicketRoute};
 pub use time::{UnixTime, UnixTimeError, UnixTimeTextError};

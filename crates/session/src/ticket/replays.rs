@@ -2,6 +2,7 @@
 //! How often each ticket has been used.
 
 use super::{LEEWAY_S, TicketError, UnixTime, Verified};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeSet, HashMap},
     num::NonZeroUsize,
@@ -23,6 +24,22 @@ pub struct Replays {
 
 /// The key that signed a ticket and its `jti`: different signers may use the same `jti`.
 type Key = (String, String);
+
+/// The uses of all tickets, as one process tells another.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UsesSoFar {
+    tickets: Vec<TicketUses>,
+    forgotten: Option<UnixTime>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct TicketUses {
+    key: String,
+    id: String,
+    uses: u32,
+    expires: UnixTime,
+}
 
 #[derive(Debug)]
 struct Count {
@@ -78,6 +95,36 @@ impl Replays {
         self.by_expiry.insert((ticket.expires, key.clone()));
         self.counts.insert(key, Count { uses: 1, expires: ticket.expires });
         Ok(())
+    }
+
+    /// The uses so far, for another process.
+    pub fn so_far(&self) -> UsesSoFar {
+        let uses = self.counts.iter().map(|((key, id), count)| TicketUses {
+            key: key.clone(),
+            id: id.clone(),
+            uses: count.uses,
+            expires: count.expires,
+        });
+        UsesSoFar { tickets: uses.collect(), forgotten: self.forgotten }
+    }
+
+    /// Adds uses that another process has counted. If there is no room for all tickets, those that expire first are
+    /// forgotten, and cannot be used any more.
+    pub fn add(&mut self, UsesSoFar { mut tickets, forgotten }: UsesSoFar) {
+        self.forgotten = self.forgotten.max(forgotten);
+        tickets.sort_by_key(|ticket| std::cmp::Reverse(ticket.expires));
+        for TicketUses { key, id, uses, expires } in tickets {
+            let key = (key, id);
+            if !self.counts.contains_key(&key) && self.counts.len() >= self.most.get() {
+                self.forgotten = self.forgotten.max(Some(expires));
+                continue;
+            }
+            let count = self.counts.entry(key.clone()).or_insert(Count { uses: 0, expires });
+            count.uses = count.uses.saturating_add(uses);
+            self.by_expiry.remove(&(count.expires, key.clone()));
+            count.expires = count.expires.max(expires);
+            self.by_expiry.insert((count.expires, key));
+        }
     }
 
     /// Forgets tickets that no depot takes any more.

@@ -109,3 +109,27 @@ fn no_ticket_is_used_more_often_than_it_may() {
     }
     assert!(taken > 1000 && refused > 1000 && full > 100, "{taken} {refused} {full}");
 }
+
+#[test]
+fn uses_pass_to_another_process_and_add_up() {
+    let mut before = replays(10);
+    for (id, uses) in [("a", 2), ("b", 1), ("late", 1)] {
+        let expires = if id == "late" { NOW + 600 } else { NOW + 60 };
+        before.count(&verified(id, "k", uses, expires), at(NOW)).unwrap();
+    }
+    let told = serde_json::to_string(&before.so_far()).unwrap();
+    let mut after = replays(10);
+    after.count(&verified("c", "k", 1, NOW + 60), at(NOW)).unwrap();
+    after.add(serde_json::from_str(&told).unwrap());
+    assert_eq!(after.len(), 4);
+    assert!(after.count(&verified("b", "k", 1, NOW + 60), at(NOW)).is_err());
+    assert!(after.count(&verified("a", "k", 2, NOW + 60), at(NOW)).is_ok());
+    assert!(after.count(&verified("a", "k", 2, NOW + 60), at(NOW)).is_err());
+    // Without room, a ticket that is not counted cannot be used.
+    let mut small = replays(1);
+    small.add(serde_json::from_str(&told).unwrap());
+    for id in ["a", "b", "late"] {
+        let expires = if id == "late" { NOW + 600 } else { NOW + 60 };
+        assert!(small.count(&verified(id, "k", 1, expires), at(NOW)).is_err(), "{id}");
+    }
+}
