@@ -60,12 +60,20 @@ impl Acceptor {
     }
 
     /// Accepts connections until the depot stops.
-    pub(crate) async fn keep(self, Listener { listener, service }: Listener) {
+    pub(crate) async fn keep(self, Listener { tcp: listener, service, is_kept }: Listener) {
         let mut said: Option<Instant> = None;
         loop {
+            let open = self.shared.doors.read().await;
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
-                () = self.shared.leaving() => break,
+                () = self.shared.pausing() => {
+                    drop(open);
+                    self.shared.decided().await;
+                    if self.shared.is_leaving() {
+                        break;
+                    }
+                    continue;
+                }
             };
             match accepted {
                 Ok((client, peer)) if self.shared.spare.is_owed() => {
@@ -89,7 +97,10 @@ impl Acceptor {
                 }
             }
         }
-        if let (Phase::Stopping, Service::Clients(scheme)) = (self.shared.phase(), &service) {
+        // Those in the queue of a listener that systemd holds wait for the next depot.
+        if let (Phase::Stopping, Service::Clients(scheme), false) =
+            (self.shared.phase(), &service, is_kept)
+        {
             self.shut(&listener, *scheme);
         }
     }

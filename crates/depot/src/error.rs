@@ -49,7 +49,7 @@ pub enum Error {
         error: io::Error,
     },
     /// Commands of operators cannot be listened for.
-    #[error("cannot listen for commands at {} (`control.socket`): {error}", path.display())]
+    #[error("cannot listen for commands at {} (`control.socket`): {error}{}", path.display(), directory_hint(error))]
     Control {
         /// The socket.
         path: PathBuf,
@@ -62,6 +62,16 @@ pub enum Error {
     /// The runtime or the signal handlers cannot be set up.
     #[error("the system refuses what a daemon needs: {0}")]
     System(#[from] io::Error),
+}
+
+fn directory_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            ". Its directory is missing: longhaul-depot.service makes /run/longhaul-depot. Otherwise create one, or remove \
+             the setting"
+        }
+        _ => "",
+    }
 }
 
 /// Why an address cannot be listened on, and what to do.

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! server         start, reload, drain
+//!   takeover       a successor takes over (`handover`), and learns what this depot knows (`inheritance`)
 //!   acceptor       which connections are let in
 //!     http           one client's requests, passed on and answered (`relay` moves the bytes)
 //!     session        sessions: bytes in both directions (`docs/lsl.md`)
@@ -46,6 +47,7 @@ mod file_rights;
 mod handover;
 mod hop_sockets;
 mod http;
+mod inheritance;
 mod listeners;
 mod memory;
 mod observe;
@@ -60,6 +62,7 @@ mod shown_certificates;
 mod spare_descriptors;
 mod start_up;
 mod state;
+mod takeover;
 mod tls;
 mod trace;
 mod upstream;

@@ -28,8 +28,10 @@ const FIRST_GIVEN: RawFd = 3;
 /// What listens on one address.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    pub listener: Arc<TcpListener>,
+    pub tcp: Arc<TcpListener>,
     pub service: Service,
+    /// Whether systemd holds it as well: connections that are not accepted wait for the next depot.
+    pub is_kept: bool,
 }
 
 /// What is served on a listener.
@@ -53,8 +55,12 @@ pub(crate) struct Listeners {
 impl Listeners {
     /// Those of the configuration: of the ones that are `given`, or else new. Those given that the
     /// configuration does not name are closed, and the log says so.
-    pub(crate) fn new(config: &Config, given: Vec<OwnedFd>) -> Result<Self, Error> {
-        let mut given = Given::new(given);
+    pub(crate) fn new(
+        config: &Config,
+        by_systemd: Vec<OwnedFd>,
+        by_predecessor: Vec<OwnedFd>,
+    ) -> Result<Self, Error> {
+        let mut given = Given::new(by_systemd, by_predecessor);
         let of_clients =
             |setting, at: &SocketAddr, scheme| (setting, *at, Service::Clients(scheme));
         let plain = config.listen.iter().map(|at| of_clients("listen", at, Scheme::Http));
@@ -65,13 +71,13 @@ impl Listeners {
             .iter()
             .map(|table| ("tcp.listen", table.listen, Service::Port(Arc::new(table.clone()))));
         let listener = |(setting, address, service)| {
-            let listener = given.take_or_open(setting, address, config.takes_mptcp())?;
-            Ok::<_, Error>(Listener { listener: Arc::new(listener), service })
+            let (listener, is_kept) = given.take_or_open(setting, address, config.takes_mptcp())?;
+            Ok::<_, Error>(Listener { tcp: Arc::new(listener), service, is_kept })
         };
         let clients = plain.chain(secured).chain(ports).map(listener).collect::<Result<_, _>>()?;
         let admin = config.admin.listen;
         let admin = admin.map(|address| given.take_or_open("admin.listen", address, false));
-        let admin = admin.transpose()?;
+        let admin = admin.transpose()?.map(|(listener, _)| listener);
         given.close();
         Ok(Self { clients, admin })
     }
@@ -84,13 +90,13 @@ impl Listeners {
     /// Those of `[[tcp]]`.
     pub(crate) fn ports(&self) -> Vec<SocketAddr> {
         let ports = self.clients.iter().filter(|it| matches!(it.service, Service::Port(_)));
-        ports.filter_map(|it| it.listener.local_addr().ok()).collect()
+        ports.filter_map(|it| it.tcp.local_addr().ok()).collect()
     }
 
     /// Those addresses, with what is spoken there.
     pub(crate) fn for_clients(&self) -> Vec<(SocketAddr, Scheme)> {
         let known = |it: &Listener| match it.service {
-            Service::Clients(scheme) => Some((it.listener.local_addr().ok()?, scheme)),
+            Service::Clients(scheme) => Some((it.tcp.local_addr().ok()?, scheme)),
             Service::Port(_) => None,
         };
         self.clients.iter().filter_map(known).collect()
@@ -98,60 +104,66 @@ impl Listeners {
 
     /// Those for clients, for as long as this depot accepts: another one may have them afterwards.
     pub(crate) fn accepting(&self) -> Vec<Weak<TcpListener>> {
-        self.clients.iter().map(|it| Arc::downgrade(&it.listener)).collect()
+        self.clients.iter().map(|it| Arc::downgrade(&it.tcp)).collect()
     }
 
     /// Copies of all of them, for a successor.
     pub(crate) fn copies(&self) -> io::Result<Vec<OwnedFd>> {
-        let clients = self.clients.iter().map(|it| &*it.listener);
+        let clients = self.clients.iter().map(|it| &*it.tcp);
         let all = clients.chain(&self.admin);
         all.map(|listener| std::os::fd::AsFd::as_fd(listener).try_clone_to_owned()).collect()
     }
 }
 
 /// Listeners from another process, not used yet.
-struct Given(Vec<(SocketAddr, StdListener)>);
+struct Given(Vec<GivenListener>);
+
+struct GivenListener {
+    address: SocketAddr,
+    listener: StdListener,
+    is_kept: bool,
+}
 
 impl Given {
-    fn new(files: Vec<OwnedFd>) -> Self {
-        let listening = files.into_iter().filter_map(|file| {
+    fn new(by_systemd: Vec<OwnedFd>, by_predecessor: Vec<OwnedFd>) -> Self {
+        let kept = by_systemd.into_iter().map(|file| (file, true));
+        let others = by_predecessor.into_iter().map(|file| (file, false));
+        let listening = kept.chain(others).filter_map(|(file, is_kept)| {
             // Anything else than a TCP listener has no such address, or does not listen.
             if !SockRef::from(&file).is_listener().unwrap_or(false) {
                 return None;
             }
             let listener = StdListener::from(file);
-            Some((listener.local_addr().ok()?, listener))
+            Some(GivenListener { address: listener.local_addr().ok()?, listener, is_kept })
         });
         Self(listening.collect())
     }
 
-    /// The listener that a setting names.
+    /// The listener that a setting names, and whether systemd holds it as well.
     fn take_or_open(
         &mut self,
         setting: &'static str,
         address: SocketAddr,
         mptcp: bool,
-    ) -> Result<TcpListener, Error> {
-        let given = self.take(address).map(|listener| {
-            listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener))
+    ) -> Result<(TcpListener, bool), Error> {
+        let given = self.take(address).map(|GivenListener { listener, is_kept, .. }| {
+            listener.set_nonblocking(true)?;
+            Ok((TcpListener::from_std(listener)?, is_kept))
         });
-        given.unwrap_or_else(|| open(address, mptcp)).map_err(|error| Error::Listen {
-            setting,
-            address,
-            error,
-        })
+        let listener = given.unwrap_or_else(|| open(address, mptcp).map(|new| (new, false)));
+        listener.map_err(|error| Error::Listen { setting, address, error })
     }
 
     /// The listener on an address; for port 0 any on that IP address.
-    fn take(&mut self, address: SocketAddr) -> Option<StdListener> {
-        let fits = |(is, _): &(SocketAddr, StdListener)| {
+    fn take(&mut self, address: SocketAddr) -> Option<GivenListener> {
+        let fits = |GivenListener { address: is, .. }: &GivenListener| {
             is.ip() == address.ip() && (is.port() == address.port() || address.port() == 0)
         };
-        self.0.iter().position(fits).map(|at| self.0.remove(at).1)
+        self.0.iter().position(fits).map(|at| self.0.remove(at))
     }
 
     fn close(self) {
-        for (address, _) in self.0 {
+        for GivenListener { address, .. } in self.0 {
             tracing::warn!(%address, "a listener that was handed over is not configured: closed");
         }
     }

@@ -17,14 +17,23 @@ use tokio::net::{UnixListener, UnixStream};
 #[derive(Debug)]
 pub(crate) struct PrivateSocket {
     socket: UnixListener,
+    /// Where it is.
     path: PathBuf,
+    /// Where it is to be.
+    published: PathBuf,
     inode: u64,
 }
 
 impl PrivateSocket {
     /// Listens at a path, and replaces an existing socket atomically.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
-        // Renamed afterwards, so that a depot listens at the path at any time.
+        let mut socket = Self::unpublished(path)?;
+        socket.publish()?;
+        Ok(socket)
+    }
+
+    /// Listens at a path next to this one, so that a depot listens at the path itself at any time.
+    pub(crate) fn unpublished(path: &Path) -> io::Result<Self> {
         let mut new = path.as_os_str().to_owned();
         new.push(format!(".{}", std::process::id()));
         let new = PathBuf::from(new);
@@ -32,8 +41,14 @@ impl PrivateSocket {
         let socket = UnixListener::bind(&new)?;
         fs::set_permissions(&new, Permissions::from_mode(0o600))?;
         let inode = fs::metadata(&new)?.ino();
-        fs::rename(&new, path)?;
-        Ok(Self { socket, path: path.to_owned(), inode })
+        Ok(Self { socket, path: new, published: path.to_owned(), inode })
+    }
+
+    /// Moves it to its path, in place of an existing socket.
+    pub(crate) fn publish(&mut self) -> io::Result<()> {
+        fs::rename(&self.path, &self.published)?;
+        self.path.clone_from(&self.published);
+        Ok(())
     }
 
     /// Accepts the next connection, of any user.

@@ -6,12 +6,17 @@ use crate::{
     admission::{denied::Denied, identity::Identity, trust::Uses},
     buffers,
     config::Config,
-    control, detour_checks,
+    control::{
+        self, Origin, Sharing,
+        kept::{Decisions, Kept},
+    },
+    detour_checks,
     error::Error,
     failover_routes::FailoverRoutes,
     file_rights,
     handover::{self, Offer},
     hop_sockets::{self},
+    inheritance::Inheritance,
     listeners::{self, Listeners},
     observe::{self, Observer, StderrLog, View},
     packet_pacing::{Paced, Pacers},
@@ -22,6 +27,7 @@ use crate::{
     spare_descriptors::Spare,
     start_up,
     state::{Phase, Shared},
+    takeover,
     trace::Requests,
     warm::Warm,
 };
@@ -48,6 +54,9 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, watch},
 };
+
+/// Depots that do not say what number their last transfer has are taken to have had fewer.
+const LAST_NUMBER_OF_EARLIER_VERSIONS: u64 = 1_000_000_000;
 
 /// A depot that listens.
 #[derive(Debug)]
@@ -161,7 +170,7 @@ impl Depot {
     /// The configuration is wrong, or the host cannot do as it says.
     pub(crate) fn bind(
         config: Config,
-        mut given: Vec<OwnedFd>,
+        given: Vec<OwnedFd>,
         pacers: Pacers,
         log: StderrLog,
     ) -> Result<Self, Error> {
@@ -173,13 +182,13 @@ impl Depot {
             Some(path) => handover::take(path).map_err(|error| failed(path, error))?,
             None => handover::Taken::default(),
         };
-        given.append(&mut predecessor.listeners);
-        let listeners = Listeners::new(&config, given)?;
+        let listeners = Listeners::new(&config, given, std::mem::take(&mut predecessor.listeners))?;
         let id = match &config.id {
             Some(id) => id.parse()?,
             None => default_id(&listeners.addresses())?,
         };
         let (phase, told) = watch::channel(Phase::Serving);
+        let (kept, decisions) = Kept::new(config.control.state_file());
         let paced = Paced::new(&config, pacers);
         let memory = config.limits.memory.get() as usize;
         let pipes = Pipes::new(config.limits.pipe.get() as usize, memory);
@@ -192,7 +201,10 @@ impl Depot {
             rates: Rates::new(config.limits.client_rate),
             peer_loads: PeerLoads::default(),
             failover_routes: FailoverRoutes::default(),
-            denied: Denied::new(config.control.denied.as_deref())?,
+            denied: Denied::default(),
+            doors: tokio::sync::RwLock::new(()),
+            sharing: Sharing::new(),
+            kept,
             guesses: Guesses::default(),
             uses: Uses::new(&config.trust),
             stripes: Arc::default(),
@@ -204,6 +216,7 @@ impl Depot {
             settings: RwLock::new(Arc::new(settings)),
             id,
             identity: Identity::new(listeners.for_clients()),
+            listeners_stay: listeners.clients.iter().any(|it| it.is_kept),
             requests: Requests::default(),
             names: Names::default(),
             phase: told,
@@ -213,14 +226,50 @@ impl Depot {
             .handover
             .as_ref()
             .map(|path| Offer::new(path).map_err(|error| failed(path, error)));
-        let offer = offer.transpose()?;
-        let control = config.control.socket.as_ref().map(|path| {
-            let failed = |error| Error::Control { path: path.clone(), error };
-            PrivateSocket::new(path).map_err(failed)
-        });
-        let control = control.transpose()?;
+        let mut offer = offer.transpose()?;
+        let refused = |path: &PathBuf, error| Error::Control { path: path.clone(), error };
+        let control = config
+            .control
+            .socket
+            .as_ref()
+            .map(|path| PrivateSocket::unpublished(path).map_err(|error| refused(path, error)));
+        let mut control = control.transpose()?;
+        // From here on the predecessor accepts nothing, so that what may fail comes before.
+        if let Some(path) = &config.handover {
+            let inherited = predecessor.inherit().map_err(|error| failed(path, error))?;
+            Self::begin(inherited, decisions, predecessor.is_of_earlier_version(), &shared);
+        } else {
+            Self::begin(None, decisions, false, &shared);
+        }
+        if let (Some(offer), Some(path)) = (&mut offer, &config.handover) {
+            offer.publish().map_err(|error| failed(path, error))?;
+        }
+        if let (Some(control), Some(path)) = (&mut control, &config.control.socket) {
+            control.publish().map_err(|error| refused(path, error))?;
+        }
         predecessor.confirm();
         Ok(Self { listeners, shared, phase, offer, control })
+    }
+
+    /// Applies what is inherited, or else what was kept, and counts what depots before this one have.
+    fn begin(
+        inherited: Option<Inheritance>,
+        kept: Decisions,
+        from_earlier_version: bool,
+        shared: &Shared,
+    ) {
+        let writes = inherited.is_some() || shared.kept.is_bad();
+        match inherited {
+            Some(inherited) => inherited.apply(shared),
+            None => control::decide(kept, shared),
+        }
+        if from_earlier_version {
+            control::sharing::number_after(LAST_NUMBER_OF_EARLIER_VERSIONS, 0, shared);
+        }
+        if writes && let Err(error) = shared.kept.write(|| control::decided(shared)) {
+            tracing::error!(error, "denials and limits apply, and cannot be kept");
+        }
+        control::sharing::begin(shared);
     }
 
     /// Serves until `signal` resolves, or another depot has taken over; then drains until all is done,
@@ -242,8 +291,10 @@ impl Depot {
         tokio::spawn(PeerLoads::watch(Arc::clone(&shared)));
         tokio::spawn(detour_checks::run(Arc::clone(&shared)));
         tokio::spawn(buffers::govern(Arc::clone(&shared)));
+        tokio::spawn(control::sharing::keep(Arc::clone(&shared)));
         if let Some(socket) = control {
-            tokio::spawn(control::serve(socket, Arc::clone(&shared), while_alive.clone()));
+            let (shared, alive) = (Arc::clone(&shared), while_alive.clone());
+            tokio::spawn(control::serve(socket, Origin::Operator, shared, alive));
         }
         if let Some(listener) = listeners.admin {
             let view = View::new(Arc::clone(&shared));
@@ -256,17 +307,19 @@ impl Depot {
         tell(&[NotifyState::Ready]);
         let taken = async {
             match (&offer, offered) {
-                (Some(offer), Ok(listeners)) => offer.taken(&listeners).await,
+                (Some(offer), Ok(listeners)) => {
+                    takeover::succeeded(offer, &listeners, (&shared, &phase), &while_alive).await
+                }
                 (Some(_), Err(error)) => {
                     tracing::warn!(%error, "this depot cannot be taken over from");
-                    std::future::pending::<()>().await;
+                    std::future::pending().await
                 }
                 (None, _) => std::future::pending().await,
             }
         };
-        let why = tokio::select! {
-            () = signal() => Phase::Stopping,
-            () = taken => Phase::Succeeded,
+        let (why, _asked) = tokio::select! {
+            () = signal() => (Phase::Stopping, None),
+            asked = taken => (Phase::Succeeded, asked),
         };
         drop(offer);
         phase.send_replace(why);
@@ -274,15 +327,6 @@ impl Depot {
         let seconds = drain.as_secs_f64();
         let _ = shared.drains_until.set(Instant::now() + drain);
         if why == Phase::Succeeded {
-            match control::draining::socket(&shared.started) {
-                Some(Ok(socket)) => {
-                    drop(tokio::spawn(control::serve(socket, Arc::clone(&shared), while_alive)));
-                }
-                Some(Err(error)) => {
-                    tracing::warn!(%error, "the depot that has taken over cannot see this one");
-                }
-                None => {}
-            }
             tracing::info!(seconds, "another depot has taken over: finishing transfers under way");
         } else {
             tell(&[NotifyState::Stopping]);
@@ -293,6 +337,9 @@ impl Depot {
             _ = all_done.recv() => tracing::info!("stopped: all transfers are finished"),
             () = tokio::time::sleep(drain) => tracing::warn!("stopped: the drain time is over"),
             () = signal() => tracing::warn!("stopped: told so twice"),
+        }
+        if why == Phase::Succeeded {
+            shared.sharing.say_over().await;
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     },
     client::Client,
     config::Config,
+    control::{self, Sharing, kept::Kept},
     failover_routes::FailoverRoutes,
     memory::{self, PeakDrop, Work},
     observe::{Live, Observer, Withdrawal},
@@ -36,6 +37,9 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::sync::watch;
+
+/// How long accepted clients may take for their first request once the depot stops, if systemd keeps the listeners.
+const LAST_REQUEST: Duration = Duration::from_secs(5);
 
 /// What all connections share.
 #[derive(Debug)]
@@ -83,6 +87,14 @@ pub(crate) struct Shared {
     /// Reserved descriptors, to refuse clients with a response and to answer operators.
     pub spare: Spare,
     pub(crate) phase: watch::Receiver<Phase>,
+    /// Held for reading while a connection is awaited and admitted, and for writing while none may be.
+    pub doors: tokio::sync::RwLock<()>,
+    /// Limits and statistics in common with depots before this one.
+    pub sharing: Sharing,
+    /// The file of denials and rate limits.
+    pub kept: Kept,
+    /// Whether systemd holds listeners of clients too, so that others can connect while the depot stops.
+    pub listeners_stay: bool,
     /// The end of the drain time, once it drains.
     pub drains_until: OnceLock<Instant>,
 }
@@ -149,10 +161,19 @@ impl Deref for RequestContext<'_> {
 pub(crate) enum Phase {
     /// It accepts all connections.
     Serving,
+    /// It accepts none until a successor serves, or has failed.
+    HandingOver,
     /// Told to stop: clients without a complete request should use another depot.
     Stopping,
     /// A successor has its listeners. It still serves the connections that it has accepted.
     Succeeded,
+}
+
+impl Phase {
+    /// Whether the depot accepts no more connections, and keeps none for another request.
+    fn is_leaving(self) -> bool {
+        matches!(self, Self::Stopping | Self::Succeeded)
+    }
 }
 
 impl Shared {
@@ -178,7 +199,7 @@ impl Shared {
 
     /// Whether it accepts no more connections, and keeps none for another request.
     pub(crate) fn is_leaving(&self) -> bool {
-        self.phase() != Phase::Serving
+        self.phase().is_leaving()
     }
 
     /// Gives back what has lain unused for long, for as long as the depot runs.
@@ -195,6 +216,13 @@ impl Shared {
             self.observer.look();
             self.withdraw_what_is_refused(&settings);
             self.spare.refill();
+            self.sharing.tidy(&self);
+            if self.kept.owes() && self.phase() == Phase::Serving {
+                let depot = Arc::clone(&self);
+                drop(tokio::task::spawn_blocking(move || {
+                    let _ = depot.kept.save(|| control::decided(&depot));
+                }));
+            }
             let (begun, crest) = self.observer.crest();
             // All three are to know.
             let fewer = [
@@ -222,10 +250,10 @@ impl Shared {
     /// Why a transfer under way would be refused, if it was asked for now.
     fn refusal_of(&self, live: &Live, settings: &Settings) -> Option<Withdrawal> {
         let ticket = live.asked.ticket.as_deref();
-        if ticket.is_some_and(|ticket| self.denied.has_ticket(&ticket.id))
-            || live.is_of(|client| self.denied.has_client(client))
+        let denied = ticket.and_then(|ticket| self.denied.ticket(&ticket.id));
+        if let Some(why) = denied.or_else(|| live.find_client(|client| self.denied.client(client)))
         {
-            return Some(Withdrawal::Denied);
+            return Some(Withdrawal::Denied(why));
         }
         if !settings.config.control.withdraw {
             return None;
@@ -244,7 +272,17 @@ impl Shared {
 
     /// Resolves once the depot takes no more connections.
     pub(crate) async fn leaving(&self) {
+        self.phase_is(Phase::is_leaving).await;
+    }
+
+    /// Resolves once the depot accepts no connections for now, or any more.
+    pub(crate) async fn pausing(&self) {
         self.phase_is(|phase| phase != Phase::Serving).await;
+    }
+
+    /// Resolves once a takeover has succeeded or failed, if there is one.
+    pub(crate) async fn decided(&self) {
+        self.phase_is(|phase| phase != Phase::HandingOver).await;
     }
 
     /// Resolves once the depot stops.
@@ -252,9 +290,22 @@ impl Shared {
         self.phase_is(|phase| phase == Phase::Stopping).await;
     }
 
+    /// Resolves once the depot has been stopping for this long.
+    pub(crate) async fn stopping_since(&self, time: Duration) {
+        self.stopping().await;
+        tokio::time::sleep(time).await;
+    }
+
+    /// Resolves once clients without a complete request are refused, because the depot stops. If systemd keeps the
+    /// listeners for the next depot, clients that this one has accepted can finish their first request.
+    pub(crate) async fn refusing(&self) {
+        let time = if self.listeners_stay { LAST_REQUEST } else { Duration::ZERO };
+        self.stopping_since(time).await;
+    }
+
     /// Resolves once a successor has the listeners. Never, if the depot stops without one.
     pub(crate) async fn succeeded(&self) {
-        self.phase_is(|phase| phase != Phase::Serving).await;
+        self.leaving().await;
         if self.phase() != Phase::Succeeded {
             std::future::pending::<()>().await;
         }

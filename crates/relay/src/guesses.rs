@@ -6,6 +6,7 @@
 //! Limits: [`MOST`] clients are remembered; of more, those are forgotten that have waited longest.
 
 use crate::client_key::host_key;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
     net::IpAddr,
@@ -37,6 +38,14 @@ pub struct Guesses {
     /// When a client will have all its tries again.
     until: Mutex<HashMap<IpAddr, Instant>>,
     checks: Semaphore,
+}
+
+/// A client that has tried wrong passwords.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    client: IpAddr,
+    /// Seconds until it has all its tries again.
+    seconds: f64,
 }
 
 /// A try. It counts as wrong unless [`Guess::was_right`] is called.
@@ -85,6 +94,31 @@ impl Guesses {
         }
         all.insert(client, until);
         Ok(())
+    }
+
+    /// Clients that have tried wrong passwords lately, for another process.
+    pub fn tried(&self) -> Vec<Tried> {
+        let now = Instant::now();
+        let all = self.until();
+        let tried = all.iter().filter(|(_, until)| **until > now);
+        tried
+            .map(|(client, until)| Tried { client: *client, seconds: (*until - now).as_secs_f64() })
+            .collect()
+    }
+
+    /// Adds clients that have tried wrong passwords at another process.
+    pub fn add(&self, tried: Vec<Tried>) {
+        let now = Instant::now();
+        let mut all = self.until();
+        for Tried { client, seconds } in tried.into_iter().take(MOST) {
+            let most = (AGAIN * AT_ONCE).as_secs_f64();
+            let left = Duration::from_secs_f64(if seconds.is_finite() {
+                seconds.clamp(0.0, most)
+            } else {
+                most
+            });
+            all.insert(host_key(client), now + left);
+        }
     }
 
     /// Nothing is left half changed, so a panic elsewhere does not spoil it.

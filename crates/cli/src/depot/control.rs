@@ -11,7 +11,7 @@ use clap::Args;
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use session::ticket::UnixTime;
-use std::{net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
 use units::Rate;
 
 const TRANSFERS_EXAMPLES: &str = "\
@@ -158,7 +158,7 @@ impl WhoArgs {
 
 /// Deny a client or a ticket for a time, and end its transfers.
 ///
-/// The denial outlasts a reload of the configuration and, with `control.denied`, a restart of the depot. For permanent
+/// The denial outlasts reloads, takeovers and, with `control.state`, a restart or crash of the depot. For permanent
 /// denials, change allow.clients or trust.revoked.
 #[derive(Debug, Args)]
 #[command(after_help = DENY_EXAMPLES)]
@@ -168,7 +168,7 @@ pub struct DenyArgs {
     /// How long to deny it, as in 10min or 12h
     #[arg(long = "for", value_name = "TIME", default_value = "1h")]
     time: units::Duration,
-    /// Reason, which `longhaul depot denied` prints
+    /// Reason, which the client is told: one line of at most 200 bytes
     #[arg(long, value_name = "TEXT", default_value = "")]
     why: String,
     #[command(flatten)]
@@ -187,8 +187,8 @@ pub struct AllowArgs {
 
 /// Limit the total rate of a client's or ticket's transfers, or the rate of one transfer.
 ///
-/// The limit applies immediately and replaces `limits.client_rate` and the ticket's total rate, until it is removed
-/// or the depot ends.
+/// The limit applies immediately and replaces `limits.client_rate` and the ticket's total rate, until it is removed.
+/// With `control.state` it outlasts a restart or crash of the depot. A transfer's limit ends with the transfer.
 #[derive(Debug, Args)]
 #[command(after_help = LIMIT_EXAMPLES)]
 pub struct LimitArgs {
@@ -382,6 +382,13 @@ fn table(transfers: &[Transfer]) -> String {
             rate(transfer.up_bps + transfer.down_bps),
             shorten(transfer.url.as_deref().unwrap_or(&transfer.target), 80),
         );
+    }
+    let mut draining = BTreeMap::<u32, usize>::new();
+    for process in transfers.iter().filter_map(|transfer| transfer.process) {
+        *draining.entry(process).or_default() += 1;
+    }
+    for (process, count) in draining {
+        text += &format!("{count} of them in process {process}, from before the takeover\n");
     }
     text
 }

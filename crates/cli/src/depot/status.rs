@@ -189,11 +189,13 @@ fn hops(hops: &[Hop]) -> String {
 }
 
 fn transfers(status: &Status) -> String {
-    if status.transfers.is_empty() {
+    let drained = || status.draining.iter().flat_map(|draining| &draining.transfers);
+    let all: Vec<_> = status.transfers.iter().chain(drained()).collect();
+    if all.is_empty() {
         return "\nno open transfers\n".to_owned();
     }
     // The column appears only for transfers over several connections.
-    let striped = status.transfers.iter().any(|transfer| !streams_text(transfer).is_empty());
+    let striped = all.iter().any(|transfer| !streams_text(transfer).is_empty());
     let mut text = format!(
         "\n{:<24} {:<34} {:>22} {:>12} {:>9} {:>10} {:>10}{}\n",
         "client",
@@ -205,7 +207,7 @@ fn transfers(status: &Status) -> String {
         "RTT next",
         if striped { " streams" } else { "" }
     );
-    for transfer in &status.transfers {
+    for transfer in &all {
         let rtt = |tcp: &Option<Tcp>| time(tcp.as_ref().map(|tcp| tcp.rtt_us));
         let line = format!(
             "{:<24} {:<34} {:>22} {:>12} {:>9} {:>10} {:>10} {}",
@@ -220,7 +222,9 @@ fn transfers(status: &Status) -> String {
         );
         text += &format!("{}\n", line.trim_end());
     }
-    let more = status.live_transfers.saturating_sub(status.transfers.len());
+    let drained =
+        status.draining.iter().fold(0, |sum: usize, it| sum.saturating_add(it.live_transfers));
+    let more = status.live_transfers.saturating_add(drained).saturating_sub(all.len());
     if more > 0 {
         text += &format!("and {more} slower ones\n");
     }

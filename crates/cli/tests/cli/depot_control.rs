@@ -86,7 +86,10 @@ fn operator_lists_slows_ends_and_denies() {
     let mut answer = String::new();
     let _ = refused.write_all(b"GET /lh1/fetch/-/http:h/f HTTP/1.1\r\nHost: d\r\n\r\n");
     let _ = refused.read_to_string(&mut answer);
-    assert!(answer.contains("403") && answer.contains("shut this client"), "{answer}");
+    assert!(
+        answer.contains("403") && answer.contains("shut this client or this ticket out: too much"),
+        "{answer}"
+    );
     assert_eq!(say(&["allow", "--client", "127.0.0.1"]), "allowed again\n");
     assert_eq!(say(&["allow", "--client", "127.0.0.1"]), "it was not denied\n");
     assert_eq!(document(&["denied"])["denied"], serde_json::json!([]));

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Clients (by network) and tickets (by name) that the operator denies for a time.
 //!
-//! It stays when the configuration is read again. With a file it also stays when the depot is started again, or another
-//! one takes over.
+//! The list outlasts a reload. [`kept`](crate::control::kept) keeps it over a crash, and a successor inherits it.
 
-use host::FileError;
 use http::StatusCode;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use session::message::{Fault, ProxyError};
+use session::{
+    message::{Fault, ProxyError},
+    ticket::MAX_ID_LEN,
+};
 use std::{
-    fs, io,
-    io::Write,
     net::IpAddr,
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -26,8 +23,6 @@ use std::{
 pub(crate) const MOST: usize = 4096;
 /// The longest time: what is to last belongs in the configuration.
 pub(crate) const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
-/// A longer file is no such list.
-const LONGEST_FILE: u64 = 4 << 20;
 /// The longest reason that is kept, in bytes.
 pub(crate) const LONGEST_WHY: usize = 200;
 
@@ -43,43 +38,74 @@ pub enum Shunned {
 
 /// A denial: of which client or ticket, until when, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Denial {
     /// Who.
     pub who: Shunned,
     /// Until when: seconds since 1970.
     pub until_unix_s: u64,
-    /// Why, for operators.
+    /// Why, for the client and for operators.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
+}
+
+impl Denial {
+    /// Checks a denial that comes from outside: it must be bounded, printable and end within [`LONGEST`].
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.why.len() > LONGEST_WHY || !self.why.chars().all(is_printable) {
+            return Err(format!(
+                "the reason must be one line of at most {LONGEST_WHY} bytes, all printable"
+            ));
+        }
+        if let Shunned::Ticket(id) = &self.who
+            && (id.is_empty() || id.len() > MAX_ID_LEN || !id.bytes().all(|b| b.is_ascii_graphic()))
+        {
+            return Err("that is not a ticket name (jti)".to_owned());
+        }
+        if self.until_unix_s > now().saturating_add(LONGEST.as_secs()) {
+            let days = LONGEST.as_secs() / 86_400;
+            return Err(format!("the time is from 1 s to {days} days"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a terminal shows it as it stands: no control character, and nothing invisible or that changes the order of
+/// its neighbours.
+fn is_printable(c: char) -> bool {
+    let is_invisible = matches!(
+        c,
+        '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+    );
+    !c.is_control() && !is_invisible
 }
 
 /// The list.
 #[derive(Debug)]
 pub(crate) struct Denied {
-    file: Option<PathBuf>,
     list: Mutex<Vec<Denial>>,
     /// Requests skip the list's lock while the list is empty, as on most depots.
     is_empty: AtomicBool,
 }
 
+impl Default for Denied {
+    fn default() -> Self {
+        Self { list: Mutex::default(), is_empty: AtomicBool::new(true) }
+    }
+}
+
 impl Denied {
-    /// The list that this file keeps, if there is one.
-    pub(crate) fn new(file: Option<&Path>) -> Result<Self, FileError> {
-        let list = file.map_or_else(|| Ok(Vec::new()), read)?;
-        let is_empty = AtomicBool::new(list.is_empty());
-        Ok(Self { file: file.map(Path::to_owned), list: Mutex::new(list), is_empty })
-    }
-
-    /// Whether this client is denied.
-    pub(crate) fn has_client(&self, client: IpAddr) -> bool {
+    /// Why this client is denied, if it is.
+    pub(crate) fn client(&self, client: IpAddr) -> Option<Arc<str>> {
         let client = client.to_canonical();
-        self.has(|who| matches!(who, Shunned::Client(net) if net.contains(&client)))
+        self.find(|who| matches!(who, Shunned::Client(net) if net.contains(&client)))
     }
 
-    /// Whether this ticket is.
-    pub(crate) fn has_ticket(&self, id: &str) -> bool {
-        self.has(|who| matches!(who, Shunned::Ticket(denied) if denied == id))
+    /// Why this ticket is, if it is.
+    pub(crate) fn ticket(&self, id: &str) -> Option<Arc<str>> {
+        self.find(|who| matches!(who, Shunned::Ticket(denied) if denied == id))
     }
 
     /// Sees whether this client may ask.
@@ -87,7 +113,7 @@ impl Denied {
     /// # Errors
     /// It is denied.
     pub(crate) fn check_client(&self, client: IpAddr) -> Result<(), Fault> {
-        if self.has_client(client) { Err(shut_out()) } else { Ok(()) }
+        self.client(client).map_or(Ok(()), |why| Err(shut_out(&why)))
     }
 
     /// Sees whether this ticket may be used.
@@ -95,15 +121,17 @@ impl Denied {
     /// # Errors
     /// It is denied.
     pub(crate) fn check_ticket(&self, id: &str) -> Result<(), Fault> {
-        if self.has_ticket(id) { Err(shut_out()) } else { Ok(()) }
+        self.ticket(id).map_or(Ok(()), |why| Err(shut_out(&why)))
     }
 
-    fn has(&self, is: impl Fn(&Shunned) -> bool) -> bool {
+    fn find(&self, is: impl Fn(&Shunned) -> bool) -> Option<Arc<str>> {
         if self.is_empty.load(Relaxed) {
-            return false;
+            return None;
         }
         let now = now();
-        self.list().iter().any(|denial| denial.until_unix_s > now && is(&denial.who))
+        let list = self.list();
+        let denial = list.iter().find(|denial| denial.until_unix_s > now && is(&denial.who));
+        denial.map(|denial| denial.why.as_str().into())
     }
 
     /// Denies a client or ticket, and replaces its earlier denial.
@@ -138,7 +166,15 @@ impl Denied {
         self.list().iter().filter(|denial| denial.until_unix_s > now).cloned().collect()
     }
 
-    /// Changes the list, and what the file keeps of it: both, or none.
+    /// Takes over these denials in place of its own, as far as there is room.
+    pub(crate) fn replace(&self, mut with: Vec<Denial>) {
+        with.truncate(MOST);
+        let mut list = self.list();
+        self.is_empty.store(with.is_empty(), Relaxed);
+        *list = with;
+    }
+
+    /// Changes the list, or leaves it as it is.
     fn change(
         &self,
         with: impl FnOnce(&mut Vec<Denial>) -> Result<(), String>,
@@ -147,9 +183,6 @@ impl Denied {
         let (mut new, now) = (list.clone(), now());
         new.retain(|denial| denial.until_unix_s > now);
         with(&mut new)?;
-        if let Some(file) = &self.file {
-            write(file, &new).map_err(|error| format!("{}: {error}", file.display()))?;
-        }
         self.is_empty.store(new.is_empty(), Relaxed);
         *list = new;
         Ok(())
@@ -162,45 +195,15 @@ impl Denied {
 }
 
 /// The answer to denied clients.
-fn shut_out() -> Fault {
+fn shut_out(why: &str) -> Fault {
     let reason = "the operator of this depot has shut this client or this ticket out";
+    let reason = if why.is_empty() { reason.to_owned() } else { format!("{reason}: {why}") };
     Fault::new(StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied, reason)
 }
 
 /// Seconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
-fn read(file: &Path) -> Result<Vec<Denial>, FileError> {
-    let failed = |error: &io::Error| FileError::io(file, error);
-    let text = match fs::metadata(file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed(&error)),
-        Ok(data) if data.len() > LONGEST_FILE => {
-            return Err(FileError::new(file, &"it is too long for a deny list"));
-        }
-        Ok(_) => fs::read_to_string(file).map_err(|error| failed(&error))?,
-    };
-    let list: Vec<Denial> = serde_json::from_str(&text)
-        .map_err(|error| FileError::new(file, &format!("it is not a deny list: {error}")))?;
-    if list.len() > MOST {
-        return Err(FileError::new(file, &format!("more than {MOST} are denied")));
-    }
-    Ok(list)
-}
-
-/// Replaces the file atomically: a reader sees the old list or the new one.
-fn write(file: &Path, list: &[Denial]) -> io::Result<()> {
-    let text = serde_json::to_string_pretty(list)?;
-    let mut new = file.as_os_str().to_owned();
-    new.push(".new");
-    let new = PathBuf::from(new);
-    let mut options = fs::OpenOptions::new();
-    let mut opened = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    opened.write_all(text.as_bytes())?;
-    opened.sync_all()?;
-    fs::rename(&new, file)
 }
 
 #[cfg(test)]
@@ -213,15 +216,16 @@ mod tests {
 
     #[test]
     fn networks_and_tickets_are_denied_until_their_time() {
-        let denied = Denied::new(None).unwrap();
-        let client = |text: &str| denied.has_client(text.parse().unwrap());
-        assert!(!client("10.0.0.1") && !denied.has_ticket("a"));
+        let denied = Denied::default();
+        let client = |text: &str| denied.client(text.parse().unwrap()).is_some();
+        let has_ticket = |id| denied.ticket(id).is_some();
+        assert!(!client("10.0.0.1") && !has_ticket("a"));
         let net = Shunned::Client("10.0.0.0/24".parse().unwrap());
         denied.deny(denial(net.clone(), 60)).unwrap();
         denied.deny(denial(Shunned::Ticket("a".to_owned()), 60)).unwrap();
         denied.deny(denial(Shunned::Ticket("b".to_owned()), 0)).unwrap();
         assert!(client("10.0.0.1") && client("::ffff:10.0.0.9") && !client("10.0.1.1"));
-        assert!(denied.has_ticket("a") && !denied.has_ticket("b"), "the time of one is over");
+        assert!(has_ticket("a") && !has_ticket("b"), "the time of one is over");
         denied.deny(denial(net.clone(), 30)).unwrap();
         assert_eq!(denied.all().len(), 2, "a network is there once");
         assert_eq!((denied.allow(&net), denied.allow(&net)), (Ok(true), Ok(false)));
@@ -229,25 +233,32 @@ mod tests {
     }
 
     #[test]
-    fn list_is_bounded_and_kept_in_a_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("denied.json");
-        let denied = Denied::new(Some(&file)).unwrap();
+    fn list_is_bounded() {
+        let denied = Denied::default();
         let ticket = |n: usize| denial(Shunned::Ticket(n.to_string()), 60);
-        denied.deny(ticket(0)).unwrap();
-        let again = Denied::new(Some(&file)).unwrap();
-        assert!(again.has_ticket("0"));
-        for text in ["[", "{}", "[{\"who\":{\"client\":\"x\"},\"until_unix_s\":1}]"] {
-            fs::write(&file, text).unwrap();
-            assert!(Denied::new(Some(&file)).is_err(), "{text}");
+        denied.replace((0..MOST + 5).map(ticket).collect());
+        assert_eq!(denied.all().len(), MOST);
+        assert!(denied.deny(ticket(MOST)).is_err() && denied.deny(ticket(7)).is_ok());
+        denied.replace(Vec::new());
+        assert!(denied.ticket("7").is_none());
+    }
+
+    #[test]
+    fn reason_is_told_and_must_be_printable() {
+        let denied = Denied::default();
+        denied.deny(denial(Shunned::Ticket("a".to_owned()), 60)).unwrap();
+        let fault = denied.check_ticket("a").unwrap_err();
+        assert!(fault.reason.ends_with("shut this client or this ticket out: too much"), "{fault}");
+        let with =
+            |why: &str| Denial { why: why.to_owned(), ..denial(Shunned::Ticket("a".into()), 9) };
+        assert!(with("Überlast – write to ops@example.org").check().is_ok());
+        for why in
+            ["a\nb", "\u{1b}[2J", "\u{9b}2J", "\u{202e}x", "\u{2028}", "\u{200b}", &"x".repeat(201)]
+        {
+            assert!(with(why).check().is_err(), "{why:?}");
         }
-        let many: Vec<_> = (0..MOST).map(ticket).collect();
-        write(&file, &many).unwrap();
-        let full = Denied::new(Some(&file)).unwrap();
-        assert!(full.deny(ticket(MOST)).is_err() && full.deny(ticket(7)).is_ok());
-        fs::remove_file(&file).unwrap();
-        fs::create_dir(&file).unwrap();
-        assert!(full.allow(&Shunned::Ticket("7".to_owned())).is_err());
-        assert!(full.has_ticket("7"), "what cannot be kept does not count");
+        let late = Denial { until_unix_s: u64::MAX, ..with("") };
+        assert!(late.check().is_err());
+        assert!(denial(Shunned::Ticket("a b".to_owned()), 9).check().is_err());
     }
 }

@@ -10,6 +10,8 @@
 //! names, for as long as it lasts: together with that client's other connections, wherever they come from. A client has the
 //! same share whether it comes by itself or through depots.
 //!
+//! After a takeover, the connections of the depots that still drain are counted too ([`Gate::set_elsewhere`]).
+//!
 //! The last quarter of all places is for clients that have few connections. Otherwise `connections / per_client`
 //! addresses, four by default, would fill a depot.
 
@@ -18,6 +20,7 @@ use relay::{
     client_key::{CLIENTS_OF_SITE, FEW, KEPT_PART, host_key, site_key},
     shrink,
 };
+use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
     net::IpAddr,
@@ -42,6 +45,52 @@ struct Open {
     by_depot: HashMap<IpAddr, usize>,
     /// Those that depots hold, which are in none of the others.
     held: usize,
+    /// Those of other processes.
+    elsewhere: Elsewhere,
+}
+
+/// Connections of a process, as another one is told of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OpenConnections {
+    /// All but those that depots hold.
+    pub total: usize,
+    /// Those that depots hold idle.
+    pub held: usize,
+    /// By client, as far as depots carry them or the client has made them.
+    pub by_client: Vec<(IpAddr, usize)>,
+    /// By depot.
+    pub by_depot: Vec<(IpAddr, usize)>,
+}
+
+/// Connections of other processes.
+#[derive(Debug, Default)]
+struct Elsewhere {
+    total: usize,
+    held: usize,
+    by_client: HashMap<IpAddr, usize>,
+    by_site: HashMap<IpAddr, usize>,
+    by_depot: HashMap<IpAddr, usize>,
+}
+
+impl Elsewhere {
+    fn add(&mut self, open: &OpenConnections) {
+        let add = |to: &mut usize, n: usize| *to = to.saturating_add(n);
+        add(&mut self.total, open.total);
+        add(&mut self.held, open.held);
+        for (client, n) in &open.by_client {
+            add(self.by_client.entry(host_key(*client)).or_default(), *n);
+            add(self.by_site.entry(site_key(*client)).or_default(), *n);
+        }
+        for (depot, n) in &open.by_depot {
+            add(self.by_depot.entry(host_key(*depot)).or_default(), *n);
+        }
+    }
+}
+
+/// The count of an address.
+fn count_of(counts: &HashMap<IpAddr, usize>, address: IpAddr) -> usize {
+    counts.get(&address).copied().unwrap_or(0)
 }
 
 /// Under which addresses a client is counted.
@@ -83,8 +132,9 @@ impl ConnectionSlot {
             return Ok(());
         }
         let mut open = self.gate.open();
-        if open.held >= limits.held {
-            return Err(LimitReached::Held(open.held));
+        let held = open.held.saturating_add(open.elsewhere.held);
+        if held >= limits.held {
+            return Err(LimitReached::Held(held));
         }
         open.held += 1;
         open.leave(self.owner);
@@ -106,7 +156,7 @@ impl ConnectionSlot {
         };
         let keys = ClientKeys::of(client);
         let mut open = self.gate.open();
-        open.check_share(keys, open.total - own, limits)?;
+        open.check_share(keys, open.all() - own, limits)?;
         open.count(keys);
         Ok(Some(CarriedClient { gate: Arc::clone(&self.gate), client, keys }))
     }
@@ -134,10 +184,12 @@ impl Open {
         limits: &Limits,
     ) -> Result<(), LimitReached> {
         let kept = limits.connections / KEPT_PART;
-        for (counts, client, clients) in
-            [(&self.by_client, keys.host, 1), (&self.by_site, keys.site, CLIENTS_OF_SITE)]
-        {
-            let own = counts.get(&client).copied().unwrap_or(0);
+        let Elsewhere { by_client, by_site, .. } = &self.elsewhere;
+        for (counts, elsewhere, client, clients) in [
+            (&self.by_client, by_client, keys.host, 1),
+            (&self.by_site, by_site, keys.site, CLIENTS_OF_SITE),
+        ] {
+            let own = count_of(counts, client).saturating_add(count_of(elsewhere, client));
             if own >= limits.per_client.saturating_mul(clients) {
                 return Err(LimitReached::Client { client, own, is_site: clients > 1 });
             }
@@ -147,6 +199,11 @@ impl Open {
             }
         }
         Ok(())
+    }
+
+    /// The number of connections of all processes, without those that depots hold.
+    fn all(&self) -> usize {
+        self.total.saturating_add(self.elsewhere.total)
     }
 
     /// A client has one more.
@@ -195,7 +252,7 @@ impl Gate {
     ) -> Result<ConnectionSlot, LimitReached> {
         let keys = ClientKeys::of(client);
         self.enter(Owner::Client(keys), limits, |open| {
-            open.check_share(keys, open.total, limits)?;
+            open.check_share(keys, open.all(), limits)?;
             open.count(keys);
             Ok(())
         })
@@ -209,11 +266,12 @@ impl Gate {
     ) -> Result<ConnectionSlot, LimitReached> {
         let depot = host_key(depot);
         self.enter(Owner::Depot(depot), limits, |open| {
-            let own = open.by_depot.entry(depot).or_default();
-            if *own >= limits.of_depot() {
-                return Err(LimitReached::Depot { depot, own: *own });
+            let elsewhere = count_of(&open.elsewhere.by_depot, depot);
+            let own = count_of(&open.by_depot, depot).saturating_add(elsewhere);
+            if own >= limits.of_depot() {
+                return Err(LimitReached::Depot { depot, own });
             }
-            *own += 1;
+            *open.by_depot.entry(depot).or_default() += 1;
             Ok(())
         })
     }
@@ -225,8 +283,9 @@ impl Gate {
         count: impl FnOnce(&mut Open) -> Result<(), LimitReached>,
     ) -> Result<ConnectionSlot, LimitReached> {
         let mut open = self.open();
-        if open.total >= limits.connections {
-            return Err(LimitReached::Connections(open.total));
+        let all = open.all();
+        if all >= limits.connections {
+            return Err(LimitReached::Connections(all));
         }
         count(&mut open)?;
         open.total += 1;
@@ -234,14 +293,30 @@ impl Gate {
         Ok(ConnectionSlot { gate: Arc::clone(self), owner })
     }
 
-    /// How many connections are open, without those that depots hold.
+    /// How many connections are open in all processes, without those that depots hold.
     pub(crate) fn len(&self) -> usize {
-        self.open().total
+        self.open().all()
     }
 
-    /// How many connections depots hold.
+    /// How many connections depots hold, in all processes.
     pub(crate) fn held(&self) -> usize {
-        self.open().held
+        let open = self.open();
+        open.held.saturating_add(open.elsewhere.held)
+    }
+
+    /// The connections of this process, for others that share its limits.
+    pub(crate) fn own(&self) -> OpenConnections {
+        let open = self.open();
+        let all = |counts: &HashMap<_, _>| counts.iter().map(|(key, n)| (*key, *n)).collect();
+        let (by_client, by_depot) = (all(&open.by_client), all(&open.by_depot));
+        OpenConnections { total: open.total, held: open.held, by_client, by_depot }
+    }
+
+    /// Counts these connections of other processes with its own. They replace those of the last call.
+    pub(crate) fn set_elsewhere<'o>(&self, others: impl IntoIterator<Item = &'o OpenConnections>) {
+        let mut elsewhere = Elsewhere::default();
+        others.into_iter().for_each(|open| elsewhere.add(open));
+        self.open().elsewhere = elsewhere;
     }
 
     /// The maximum number of open connections since the last call, and the number now.
@@ -443,6 +518,33 @@ mod tests {
         let last: Vec<_> = (0..256).map(|n| carry(nth(n)).unwrap()).collect();
         assert_eq!(gate.len(), limits.connections, "all places are taken, by 256 clients");
         drop((busy, others, last));
+        assert!(is_empty(&gate));
+    }
+
+    #[test]
+    fn connections_of_another_process_count_too() {
+        let limits = Limits { connections: 9, per_client: 3, held: 2, ..Limits::default() };
+        let (gate, other) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
+        let (a, b, depot) = (ip("10.0.0.1"), ip("10.0.0.2"), ip("10.9.9.9"));
+        let mut theirs: Vec<_> = (0..2).map(|_| other.enter_client(a, &limits).unwrap()).collect();
+        theirs.push(other.enter_depot(depot, &limits).unwrap());
+        let carried = theirs[2].carry(b, &limits).unwrap();
+        let own = other.own();
+        assert_eq!((own.total, own.by_client.len()), (3, 2));
+        gate.set_elsewhere([&own, &OpenConnections { total: 3, held: 2, ..Default::default() }]);
+        assert_eq!((gate.len(), gate.held()), (6, 2));
+        let first = gate.enter_client(a, &limits).unwrap();
+        let full = LimitReached::Client { client: a, own: 3, is_site: false };
+        assert_eq!(gate.enter_client(a, &limits).unwrap_err(), full);
+        let mut of_depot = gate.enter_depot(depot, &limits).unwrap();
+        assert_eq!(of_depot.carry(a, &limits).unwrap_err(), full);
+        assert_eq!(of_depot.hold(&limits), Err(LimitReached::Held(2)));
+        let last = gate.enter_client(b, &limits).unwrap();
+        assert_eq!(gate.enter_client(b, &limits).unwrap_err(), LimitReached::Connections(9));
+        drop((theirs, carried));
+        gate.set_elsewhere([&other.own()]);
+        assert!(gate.enter_client(a, &limits).is_ok());
+        drop((first, of_depot, last));
         assert!(is_empty(&gate));
     }
 

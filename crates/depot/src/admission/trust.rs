@@ -3,6 +3,7 @@
 
 use crate::{config::TrustFiles, observe::status::Reload};
 use host::{FileError, ReloadingFile, SettingFile};
+pub(crate) use session::ticket::UsesSoFar;
 use session::ticket::{KeySet, Replays, RevocationList, TicketError, UnixTime, Verified};
 use std::{
     fs,
@@ -109,6 +110,16 @@ impl Uses {
     /// None yet.
     pub(crate) fn new(files: &TrustFiles) -> Self {
         Self(Mutex::new(Replays::new(files.replays)))
+    }
+
+    /// The uses so far, for a successor.
+    pub(crate) fn so_far(&self) -> UsesSoFar {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).so_far()
+    }
+
+    /// Adds the uses at a depot before this one.
+    pub(crate) fn add(&self, uses: UsesSoFar) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).add(uses);
     }
 
     /// Counts one use of a ticket, if it has one left.

@@ -270,7 +270,7 @@ impl Config {
             ("tcp", self.tcp != new.tcp),
             ("admin", self.admin != new.admin),
             ("control.socket", self.control.socket != new.control.socket),
-            ("control.denied", self.control.denied != new.control.denied),
+            ("control.state", self.control.state != new.control.state),
             ("log", self.log != new.log),
         ];
         differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()

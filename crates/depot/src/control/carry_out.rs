@@ -1,32 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What commands do.
 
-use super::{Answer, Command, Denial, Limit, Limited, Shunned, Which, draining};
-use crate::{
-    admission::denied::{self, LONGEST, LONGEST_WHY},
-    observe::{Live, Withdrawal},
-    state::Shared,
+use super::{
+    Answer, Command, Denial, Limit, Limited, Origin, Shunned, Which, draining,
+    kept::{Decisions, LEAST_BPS},
+    sharing,
 };
-use relay::rates::Sharer;
-use session::ticket::MAX_ID_LEN;
+use crate::{
+    admission::denied,
+    observe::{Live, Withdrawal},
+    state::{Phase, Shared},
+};
 use units::Rate;
 
 /// Maximum number of transfers in one answer.
 const MOST_LISTED: usize = 10_000;
 
 /// Does what a command says, and has the depots before this one do it.
-pub(super) fn carry_out(command: Command, shared: &Shared) -> Answer {
+pub(super) fn carry_out(command: Command, origin: Origin, shared: &Shared) -> Answer {
+    let decides =
+        matches!(command, Command::Deny { .. } | Command::Allow { .. } | Command::Limit { .. });
+    // Held until it is carried out, so that a successor inherits it or the operator repeats it there.
+    let inherited = decides.then(|| shared.sharing.inherited());
+    if origin == Origin::Operator && inherited.as_ref().is_some_and(|inherited| **inherited) {
+        return Answer::Error("another depot is taking over. Repeat the command".to_owned());
+    }
     let others = match &command {
-        // Numbers are each depot's own.
-        Command::End(Which { transfer: Some(_), .. })
-        | Command::Limit { whose: Limited::Transfer(_), .. }
-        | Command::Denied
-        | Command::Limits
-        | Command::Draining => Vec::new(),
+        Command::Denied | Command::Limits | Command::Draining | Command::Share(_) => Vec::new(),
         command => draining::pass_on(command, shared),
     };
-    let own = carry_out_here(command, shared);
-    others.into_iter().fold(own, both)
+    let own = carry_out_here(command, origin, shared);
+    let answer = others.into_iter().fold(own, both);
+    if decides
+        && !matches!(answer, Answer::Error(_))
+        && shared.phase() == Phase::Serving
+        && let Err(error) = shared.kept.save(|| decided(shared))
+    {
+        tracing::error!(error, "a decision of the operator applies, and cannot be kept");
+        return Answer::Error(format!(
+            "it applies until the depot ends, and cannot be kept: {error}"
+        ));
+    }
+    answer
+}
+
+/// What the operator has decided so far.
+pub(crate) fn decided(shared: &Shared) -> Decisions {
+    Decisions { denied: shared.denied.all(), limits: limits(shared) }
+}
+
+/// Lets these decisions apply, and no others.
+pub(crate) fn decide(Decisions { denied, limits }: Decisions, shared: &Shared) {
+    shared.denied.replace(denied);
+    for Limit { whose, rate_bps } in limits {
+        let Some(sharer) = sharing::sharer(&whose) else { continue };
+        if shared.rates.set(&sharer, Some(Rate::bits_per_second(rate_bps))).is_err() {
+            tracing::error!(?whose, "too many rates are set: this one does not apply");
+        }
+    }
 }
 
 /// What two depots answer together.
@@ -40,18 +71,21 @@ fn both(one: Answer, other: Answer) -> Answer {
             Answer::Transfers { transfers, more: more + further }
         }
         (Answer::Ended(one), Answer::Ended(other)) => Answer::Ended(one + other),
+        (Answer::Limited { is_there: one }, Answer::Limited { is_there: other }) => {
+            Answer::Limited { is_there: one || other }
+        }
         (one, _) => one,
     }
 }
 
-fn carry_out_here(command: Command, shared: &Shared) -> Answer {
+fn carry_out_here(command: Command, origin: Origin, shared: &Shared) -> Answer {
     match command {
         Command::Transfers(which) => transfers(&which, shared),
         Command::End(which) if which.is_all() => {
             Answer::Error("say which transfers: by number, client, ticket or file".to_owned())
         }
         Command::End(which) => {
-            let ended = end(|live| matches(live, &which), Withdrawal::Operator, shared);
+            let ended = end(|live| matches(live, &which), &Withdrawal::Operator, shared);
             tracing::info!(?which, ended, "transfers ended by the operator");
             Answer::Ended(ended)
         }
@@ -67,32 +101,28 @@ fn carry_out_here(command: Command, shared: &Shared) -> Answer {
         Command::Limit { whose, rate_bps } => limit(&whose, rate_bps, shared),
         Command::Limits => Answer::Limits(limits(shared)),
         Command::Draining => Answer::Draining(draining::own(shared)),
+        Command::Share(elsewhere) if origin == Origin::Successor => {
+            Answer::Share(Box::new(sharing::share(&elsewhere, shared)))
+        }
+        Command::Share(_) => Answer::Error("this depot does not drain".to_owned()),
     }
 }
 
 fn transfers(which: &Which, shared: &Shared) -> Answer {
     let all = shared.observer.transfers(|live| matches(live, which));
     let more = all.len().saturating_sub(MOST_LISTED);
-    let transfers = all.iter().take(MOST_LISTED).map(|live| live.transfer(live.sockets()));
-    Answer::Transfers { transfers: transfers.collect(), more }
+    let transfers = draining::listed(&all, MOST_LISTED, shared);
+    Answer::Transfers { transfers, more }
 }
 
 fn deny(who: &Shunned, seconds: u64, why: String, shared: &Shared) -> Answer {
-    if !(1..=LONGEST.as_secs()).contains(&seconds) {
-        let days = LONGEST.as_secs() / 86_400;
-        return Answer::Error(format!("the time is from 1 s to {days} days"));
-    }
-    if why.len() > LONGEST_WHY || why.contains(char::is_control) {
-        return Answer::Error(format!("the reason is one line of at most {LONGEST_WHY} bytes"));
-    }
-    if let Shunned::Ticket(id) = who
-        && (id.is_empty() || id.len() > MAX_ID_LEN || !id.bytes().all(|b| b.is_ascii_graphic()))
-    {
-        return Answer::Error("that is not a ticket name (jti)".to_owned());
+    if seconds == 0 {
+        return Answer::Error("the shortest time is 1 s".to_owned());
     }
     let until_unix_s = denied::now().saturating_add(seconds);
     let denial = Denial { who: who.clone(), until_unix_s, why };
-    if let Err(error) = shared.denied.deny(denial) {
+    let why = denial.why.clone();
+    if let Err(error) = denial.check().and_then(|()| shared.denied.deny(denial)) {
         return Answer::Error(error);
     }
     // Those that begin in this moment end within a second, when all are looked at.
@@ -100,53 +130,45 @@ fn deny(who: &Shunned, seconds: u64, why: String, shared: &Shared) -> Answer {
         Shunned::Client(net) => live.is_of(|client| net.contains(&client.to_canonical())),
         Shunned::Ticket(id) => live.has_ticket(id),
     };
-    let ended = end(is_denied, Withdrawal::Denied, shared);
-    tracing::info!(?who, seconds, ended, "denied by the operator");
+    let ended = end(is_denied, &Withdrawal::Denied(why.as_str().into()), shared);
+    tracing::info!(?who, seconds, why, ended, "denied by the operator");
     Answer::Ended(ended)
 }
 
-/// The lowest rate that may be set, in bit/s: with less a transfer stands still.
-const LEAST: u64 = 8_000;
-
 fn limit(whose: &Limited, rate_bps: Option<u64>, shared: &Shared) -> Answer {
-    if rate_bps.is_some_and(|bps| bps < LEAST) {
-        return Answer::Error(format!("the lowest rate is {LEAST} bit/s. To stop it, end it"));
-    }
     let rate = rate_bps.map(Rate::bits_per_second);
-    let sharer = match whose {
-        Limited::Client(address) => Sharer::client(*address),
-        Limited::Ticket(id) if id.is_empty() || id.len() > MAX_ID_LEN => {
-            return Answer::Error("that is not a ticket name (jti)".to_owned());
+    if let Limited::Transfer(number) = whose {
+        if rate_bps.is_some_and(|bps| bps < LEAST_BPS) {
+            return Answer::Error(format!(
+                "the lowest rate is {LEAST_BPS} bit/s. To stop it, end it"
+            ));
         }
-        Limited::Ticket(id) => Sharer::Ticket(id.as_str().into()),
-        Limited::Transfer(number) => {
-            let is_there = shared.rates.set_transfer(*number, rate);
-            tracing::info!(number, rate_bps, is_there, "rate of a transfer set by the operator");
-            return Answer::Limited { is_there };
-        }
-    };
-    match shared.rates.set(&sharer, rate) {
+        let is_there = shared.rates.set_transfer(*number, rate);
+        tracing::info!(number, rate_bps, is_there, "rate of a transfer set by the operator");
+        return Answer::Limited { is_there };
+    }
+    let checked = Limit { whose: whose.clone(), rate_bps: rate_bps.unwrap_or(LEAST_BPS) }.check();
+    let set = checked.and_then(|()| {
+        let sharer = sharing::sharer(whose).ok_or_else(|| "no client and no ticket".to_owned())?;
+        shared.rates.set(&sharer, rate).map_err(|error| error.to_string())
+    });
+    match set {
         Ok(()) => {
             tracing::info!(?whose, rate_bps, "rate set by the operator");
             Answer::Limited { is_there: true }
         }
-        Err(error) => Answer::Error(error.to_string()),
+        Err(error) => Answer::Error(error),
     }
 }
 
 fn limits(shared: &Shared) -> Vec<Limit> {
-    let all = shared.rates.all_set().into_iter().map(|(sharer, rate)| {
-        let whose = match sharer {
-            Sharer::Client(address) => Limited::Client(address),
-            Sharer::Ticket(id) => Limited::Ticket(id.to_string()),
-        };
-        Limit { whose, rate_bps: rate.bps() }
-    });
+    let all = shared.rates.all_set().into_iter();
+    let all = all.map(|(of, rate)| Limit { whose: sharing::limited(of), rate_bps: rate.bps() });
     all.collect()
 }
 
-fn end(are: impl Fn(&Live) -> bool, why: Withdrawal, shared: &Shared) -> usize {
-    shared.observer.transfers(are).iter().filter(|live| live.withdraw(why)).count()
+fn end(are: impl Fn(&Live) -> bool, why: &Withdrawal, shared: &Shared) -> usize {
+    shared.observer.transfers(are).iter().filter(|live| live.withdraw(why.clone())).count()
 }
 
 fn matches(live: &Live, which: &Which) -> bool {

@@ -2,7 +2,11 @@
 //! Commands and answers, as they travel: one line of JSON each.
 
 use super::{Denial, Shunned};
-use crate::status::{Draining, Transfer};
+pub use crate::admission::limits::OpenConnections;
+use crate::{
+    observe::Counters,
+    status::{Draining, Transfer},
+};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -21,7 +25,7 @@ pub enum Command {
         who: Shunned,
         /// For how long.
         seconds: u64,
-        /// Why, for operators.
+        /// Why, for the client and for operators.
         #[serde(default)]
         why: String,
     },
@@ -44,10 +48,40 @@ pub enum Command {
     Limits,
     /// Say what is still under way, to the depot that has taken over.
     Draining,
+    /// To a depot that drains: count what other processes have in your limits, and say what you have.
+    Share(Box<Elsewhere>),
+}
+
+/// What other processes have, as far as it matters to one that drains.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Elsewhere {
+    /// Their connections.
+    pub connections: OpenConnections,
+    /// The numbers of their transfers by client and ticket.
+    pub transfers: Vec<(Limited, usize)>,
+    /// Whether the answer is to have [`Share::told`].
+    pub in_full: bool,
+}
+
+/// What a process has that drains.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Share {
+    /// Its connections.
+    pub connections: OpenConnections,
+    /// The numbers of its transfers by client and ticket, where a rate is limited.
+    pub transfers: Vec<(Limited, usize)>,
+    /// The number of its last transfer.
+    pub last_number: u64,
+    /// Whether it has finished, and says so for the last time.
+    pub is_over: bool,
+    /// Its transfers and statistics.
+    pub told: Option<(Draining, Counters)>,
 }
 
 /// What is held to a rate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limited {
     /// All transfers of a client.
@@ -117,6 +151,8 @@ pub enum Answer {
     Limits(Vec<Limit>),
     /// What is still under way.
     Draining(Draining),
+    /// The same, and what it takes of the limits.
+    Share(Box<Share>),
     /// It has not done it, and why.
     Error(String),
 }

@@ -10,10 +10,14 @@
 
 mod carry_out;
 pub(crate) mod draining;
+pub(crate) mod kept;
 mod message;
+pub(crate) mod sharing;
 
 pub use crate::admission::denied::{Denial, Shunned};
-pub use message::{Answer, Command, Limit, Limited, Which};
+pub(crate) use carry_out::{decide, decided};
+pub use message::{Answer, Command, Elsewhere, Limit, Limited, OpenConnections, Share, Which};
+pub(crate) use sharing::Sharing;
 
 use crate::{
     observe::OWN_DEFECT,
@@ -38,8 +42,10 @@ use tokio::{
 
 /// Connections at a time; further ones wait.
 const CONNECTIONS: usize = 64;
-/// The longest command, in bytes, without its line feed.
+/// The longest command of an operator, in bytes, without its line feed.
 const LONGEST: usize = 16 << 10;
+/// The longest command of a successor: it names clients.
+const LONGEST_OF_SUCCESSOR: usize = 16 << 20;
 /// How much is read of a longer one, so that its sender gets the answer, and no reset.
 const LONGEST_REFUSED: usize = 1 << 20;
 /// How long a command may take to come: who says nothing is not to hold the next one up.
@@ -51,9 +57,32 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The longest answer that is read, in bytes.
 const LONGEST_ANSWER: u64 = 64 << 20;
 
+/// Where commands come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// `control.socket`.
+    Operator,
+    /// The socket of a depot that drains.
+    Successor,
+}
+
+impl Origin {
+    const fn longest(self) -> usize {
+        match self {
+            Self::Operator => LONGEST,
+            Self::Successor => LONGEST_OF_SUCCESSOR,
+        }
+    }
+}
+
 /// Carries commands out for as long as the depot runs, also while it drains. It does not end before it has answered the
 /// command that has ended its last transfer: `alive` is held meanwhile.
-pub(crate) async fn serve(socket: PrivateSocket, shared: Arc<Shared>, alive: WeakSender<()>) {
+pub(crate) async fn serve(
+    socket: PrivateSocket,
+    origin: Origin,
+    shared: Arc<Shared>,
+    alive: WeakSender<()>,
+) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -61,7 +90,9 @@ pub(crate) async fn serve(socket: PrivateSocket, shared: Arc<Shared>, alive: Wea
             Ok(stream) => {
                 let (shared, alive) = (Arc::clone(&shared), alive.clone());
                 tokio::spawn(async move {
-                    if let Ok(Err(error)) = timeout(LIFE, serve_one(stream, shared, alive)).await {
+                    if let Ok(Err(error)) =
+                        timeout(LIFE, serve_one(stream, origin, shared, alive)).await
+                    {
                         tracing::debug!(%error, "a command was not carried out, or not answered");
                     }
                     drop(place);
@@ -78,17 +109,19 @@ pub(crate) async fn serve(socket: PrivateSocket, shared: Arc<Shared>, alive: Wea
 /// One command, and its answer.
 async fn serve_one(
     mut stream: UnixStream,
+    origin: Origin,
     shared: Arc<Shared>,
     alive: WeakSender<()>,
 ) -> io::Result<()> {
     check_peer(&stream)?;
-    let line = timeout(HEARING, read_line(&mut stream)).await??;
+    let longest = origin.longest();
+    let line = timeout(HEARING, read_line(&mut stream, longest)).await??;
     let _until_answered = alive.upgrade();
     let answer = match line.as_deref().map(serde_json::from_slice::<Command>) {
         Some(Ok(command)) => {
             // It may write a file, and asks the kernel about many sockets.
             let by = Arc::clone(&shared);
-            match tokio::task::spawn_blocking(move || carry_out(command, &by)).await {
+            match tokio::task::spawn_blocking(move || carry_out(command, origin, &by)).await {
                 Ok(answer) => answer,
                 Err(error) => {
                     let panicked = Panicked::of(&*error.try_into_panic()?);
@@ -98,22 +131,25 @@ async fn serve_one(
             }
         }
         Some(Err(error)) => Answer::Error(format!("no command: {error}")),
-        None => Answer::Error(too_long()),
+        None => Answer::Error(too_long(longest)),
     };
     let mut text = serde_json::to_vec(&answer)?;
     text.push(b'\n');
     stream.write_all(&text).await?;
+    if matches!(&answer, Answer::Share(share) if share.is_over) {
+        shared.sharing.has_said_so();
+    }
     stream.shutdown().await
 }
 
 /// The bytes before the first line feed, or all. `None` if there are too many, of which [`LONGEST_REFUSED`] are read.
-async fn read_line(stream: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
+async fn read_line(stream: &mut UnixStream, longest: usize) -> io::Result<Option<Vec<u8>>> {
     let (mut line, mut part, mut dropped) = (Vec::new(), [0; 4 << 10], 0);
     loop {
         let read = stream.read(&mut part).await?;
         let end = part[..read].iter().position(|byte| *byte == b'\n');
         let more = end.unwrap_or(read);
-        if dropped == 0 && line.len() + more <= LONGEST {
+        if dropped == 0 && line.len() + more <= longest {
             line.extend_from_slice(&part[..more]);
         } else {
             dropped += more;
@@ -124,8 +160,8 @@ async fn read_line(stream: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-fn too_long() -> String {
-    format!("the command is longer than {LONGEST} bytes: shorten it, for example its --why")
+fn too_long(longest: usize) -> String {
+    format!("the command is longer than {longest} bytes: shorten it, for example its --why")
 }
 
 /// Why a depot has not carried out a command.
@@ -173,8 +209,10 @@ pub fn ask(path: &Path, command: &Command) -> Result<Answer, ControlError> {
 fn ask_within(path: &Path, command: &Command, patience: Duration) -> Result<Answer, ControlError> {
     let unreachable = |error| ControlError::Unreachable { path: path.to_owned(), error };
     let mut line = serde_json::to_vec(command).map_err(|error| unreachable(error.into()))?;
-    if line.len() > LONGEST {
-        return Err(ControlError::Refused(too_long()));
+    let to =
+        if matches!(command, Command::Share(_)) { Origin::Successor } else { Origin::Operator };
+    if line.len() > to.longest() {
+        return Err(ControlError::Refused(too_long(to.longest())));
     }
     line.push(b'\n');
     let exchange = || {

@@ -47,6 +47,8 @@ use tokio::{net::TcpStream, time::timeout};
 
 /// How long a refused client may take to send its first byte.
 const FIRST_BYTE_TIME: Duration = Duration::from_secs(1);
+/// How long a TLS handshake may take once the depot stops.
+const LAST_HANDSHAKE: Duration = Duration::from_secs(5);
 /// How much is read at a time of a request's head.
 const FIRST_READ: usize = 16 << 10;
 
@@ -83,7 +85,8 @@ impl Caller {
             let time = settings.config.timeouts.request_head;
             let shaken = tokio::select! {
                 shaken = timeout(time.into(), settings.tls.accept(tcp, peer)) => shaken,
-                () = shared.stopping() => return None,
+                // A handshake is not cut: its client would not know why.
+                () = shared.stopping_since(LAST_HANDSHAKE) => return None,
             };
             match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                 Ok(Accepted::Secured(stream)) => stream,
@@ -269,6 +272,8 @@ impl Client {
             // Between two requests a client may wait longer, and is then closed without an answer.
             let idle = self.held.unwrap_or_else(|| config.timeouts.keep_alive.into());
             let came = tokio::select! {
+                // A request that has come already is served.
+                biased;
                 came = timeout(idle, source.read(&mut self.ahead, 4 << 10)) => came,
                 () = shared.leaving() => return Err(None),
             };
@@ -280,7 +285,7 @@ impl Client {
         let result = tokio::select! {
             biased;
             result = timeout(time.into(), read) => result,
-            () = shared.stopping() => return Err(Some(stopping())),
+            () = shared.refusing() => return Err(Some(stopping())),
         };
         let fault =
             |status, reason: String| Some(Fault::new(status, ProxyError::HttpRequestError, reason));
@@ -467,7 +472,7 @@ impl Client {
                 self.break_off(broken, answer.as_ref());
                 entry.relayed(&end, refusal);
             }
-            End::Withdrawn(why) => self.withdraw(entry, (*why, &live), with_body, context).await,
+            End::Withdrawn(why) => self.withdraw(entry, (why, &live), with_body, context).await,
             End::Complete => entry.relayed(&end, refusal),
         }
         // Before another transfer has the connection, which is then held to that one's rate.
@@ -482,13 +487,13 @@ impl Client {
     async fn withdraw(
         &mut self,
         entry: Entry,
-        (why, live): (Withdrawal, &Live),
+        (why, live): (&Withdrawal, &Live),
         with_body: bool,
         context: RequestContext<'_>,
     ) {
         if live.status().is_none() && !self.interims.is_cut() {
             let (status, error) = (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied);
-            let fault = Fault::new(status, error, why.words());
+            let fault = Fault::new(status, error, why.told());
             return self.refuse(entry, &fault, with_body, context).await;
         }
         reset_on_close(self.stream.tcp(), true);

@@ -165,7 +165,7 @@ impl Entry {
     pub(crate) fn session_ended(mut self, end: SessionEnd) {
         let ending = match end {
             SessionEnd::Closed => Ending::of(Outcome::Ended, "ended"),
-            SessionEnd::Withdrawn(why) => Ending::of(Outcome::Withdrawn, why.words()),
+            SessionEnd::Withdrawn(why) => Ending::withdrawn(&why),
             SessionEnd::Broken(error, direction) => {
                 self.broken(&Broken::Copy(error), direction, Framing::UntilClose)
             }
@@ -273,8 +273,8 @@ impl Entry {
     }
 
     /// The depot has ended the transfer.
-    pub(crate) fn withdrawn(mut self, why: Withdrawal) {
-        self.end(&Ending::of(Outcome::Withdrawn, why.words()));
+    pub(crate) fn withdrawn(mut self, why: &Withdrawal) {
+        self.end(&Ending::withdrawn(why));
     }
 
     /// The answer was passed on, as far as `end` says; it may be a depot's refusal.
@@ -375,6 +375,11 @@ impl<'a> Ending<'a> {
             reason: Some(reason),
             ..Self::of(outcome, "upstream refused")
         }
+    }
+
+    fn withdrawn(why: &Withdrawal) -> Self {
+        let reason = why.reason().map(str::to_owned);
+        Self { reason, ..Self::of(Outcome::Withdrawn, why.words()) }
     }
 
     fn of(outcome: Outcome, words: impl Into<Cow<'static, str>>) -> Self {

@@ -184,7 +184,7 @@ impl Live {
     pub(crate) async fn withdrawn(&self) -> Withdrawal {
         loop {
             if let Some(why) = self.withdrawn.get() {
-                return *why;
+                return why.clone();
             }
             self.told.notified().await;
         }
@@ -193,9 +193,14 @@ impl Live {
     /// Whether it belongs to this client: as the peer, as the client of an earlier depot, or as one that
     /// joined a meeting.
     pub(crate) fn is_of(&self, client: impl Fn(IpAddr) -> bool) -> bool {
+        self.find_client(|address| client(address).then_some(())).is_some()
+    }
+
+    /// What is found of the first of these clients for which there is something.
+    pub(crate) fn find_client<T>(&self, found: impl Fn(IpAddr) -> Option<T>) -> Option<T> {
         let Asked { client: peer, for_client, .. } = &self.asked;
         let all = [Some(peer.ip()), *for_client, self.other_end.get().copied()];
-        all.into_iter().flatten().any(client)
+        all.into_iter().flatten().find_map(found)
     }
 
     /// Whether its request had a ticket of this name.
@@ -382,6 +387,7 @@ impl Live {
         let answer = self.answer.get();
         Transfer {
             number: self.number,
+            process: None,
             session: self.asked.session.map(|session| session.to_string()),
             client: self.asked.client.to_string(),
             upstream: self.upstream_name().to_string(),

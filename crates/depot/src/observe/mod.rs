@@ -14,6 +14,7 @@
 mod access_log;
 mod admin;
 mod client;
+mod counters;
 mod counts;
 mod entry;
 mod hops;
@@ -32,6 +33,7 @@ mod withdrawal;
 pub use access_log::AccessLogError;
 pub(crate) use admin::serve;
 pub use client::{FetchError, fetch};
+pub use counters::Counters;
 pub(crate) use entry::{Entry, OWN_DEFECT};
 pub(crate) use hops::Clients;
 pub use lines::StderrLog;
@@ -44,7 +46,7 @@ pub(crate) use withdrawal::Withdrawal;
 use crate::{config::Config, packet_pacing::Paced};
 use access_log::AccessLog;
 use counts::Counts;
-use registry::Registry;
+use registry::{Reading, Registry};
 use relay::buffers::Holding;
 use std::sync::Arc;
 
@@ -80,6 +82,33 @@ impl Observer {
     /// asked, and how many are now.
     pub(crate) fn crest(&self) -> (u64, (usize, usize)) {
         self.registry.crest()
+    }
+
+    /// All statistics of this process.
+    pub(crate) fn read(&self) -> Reading {
+        let mut reading = self.registry.read();
+        let counted = self.counts.read();
+        let counters = &mut reading.counters;
+        counters.times.connect = counted.connect;
+        counters.connect_failures = counted.connect_failures;
+        counters.tls_failures = counted.tls_failures;
+        counters.accept_failures = counted.accept_failures;
+        counters.panics = counted.panics;
+        counters.memory_refusals = counted.memory_refusals;
+        counters.tickets = counted.tickets;
+        counters.ticket_refusals = counted.ticket_refusals;
+        counters.dropped_lines = self.log.dropped();
+        reading
+    }
+
+    /// The number of the last transfer.
+    pub(crate) fn last_number(&self) -> u64 {
+        self.registry.last_number()
+    }
+
+    /// Numbers the transfers from here on.
+    pub(crate) fn number_from(&self, number: u64) {
+        self.registry.number_from(number);
     }
 
     /// The sockets of all transfers under way, to be looked at.

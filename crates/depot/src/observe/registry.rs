@@ -6,11 +6,13 @@
 
 use super::{
     Outcome,
+    counters::Counters,
     counts::is_connect_failure,
     hops::{Hops, Label, Moved, OTHER, Tally},
     live::{Asked, Live},
     status::{
-        self, EndedSessions, Histogram, MOST_TRANSFERS, Refusals, Side, Sum, Tcp, Totals, Transfer,
+        self, EndedSessions, Histogram, MOST_TRANSFERS, Refusals, Side, Tcp, Times, Totals,
+        Transfer,
     },
     sums,
 };
@@ -95,17 +97,10 @@ pub(crate) enum TargetKind {
 /// All of it, read at one time.
 #[derive(Debug)]
 pub(crate) struct Reading {
-    pub totals: Totals,
-    pub refusals: Vec<Refusals>,
-    pub hops: Vec<status::Hop>,
+    /// Without those that are not per request.
+    pub counters: Counters,
     pub transfers: Vec<Transfer>,
     pub live_transfers: usize,
-    pub open_sessions: usize,
-    pub clients: Vec<Sum>,
-    pub ticket_transfers: Vec<Sum>,
-    pub ended_sessions: Vec<EndedSessions>,
-    pub first_byte: Histogram,
-    pub duration: Histogram,
 }
 
 impl Registry {
@@ -272,19 +267,32 @@ impl Registry {
             listed.truncate(MOST_TRANSFERS);
             listed.sort_by_key(|(live, _)| live.number);
         }
+        let (first_byte, duration) = (all.first_byte, all.duration);
         Reading {
-            totals: all.totals,
-            refusals: all.refusals,
-            hops: all.hops.into_values().map(SummedHop::hop).collect(),
+            counters: Counters {
+                totals: all.totals,
+                refusals: all.refusals,
+                hops: all.hops.into_values().map(SummedHop::hop).collect(),
+                clients,
+                ticket_transfers,
+                open_sessions,
+                ended_sessions: all.ended_sessions,
+                times: Times { first_byte, duration, connect: Histogram::default() },
+                ..Counters::default()
+            },
             transfers: listed.into_iter().map(|(live, sockets)| live.transfer(sockets)).collect(),
             live_transfers,
-            open_sessions,
-            clients,
-            ticket_transfers,
-            ended_sessions: all.ended_sessions,
-            first_byte: all.first_byte,
-            duration: all.duration,
         }
+    }
+
+    /// The number of the last transfer.
+    pub(crate) fn last_number(&self) -> u64 {
+        self.state().numbers
+    }
+
+    /// Numbers transfers from here on.
+    pub(crate) fn number_from(&self, number: u64) {
+        self.state().numbers = number;
     }
 
     /// Nothing is left half counted, so a panic elsewhere does not spoil the numbers.
@@ -430,24 +438,15 @@ impl SummedHop {
     /// The counters of those that have ended.
     fn of(side: Side, label: &Label, tally: &Tally) -> Self {
         let hop = status::Hop {
-            side,
-            hop: label.to_string(),
             requests: words(&tally.outcomes),
             answers: answers(&tally.answers),
-            connections: BTreeMap::new(),
-            streams: 0,
             up_bytes: tally.moved.up_bytes,
             down_bytes: tally.moved.down_bytes,
             up_bps: tally.rates.up_bps,
             down_bps: tally.rates.down_bps,
             retransmitted_segments: tally.retransmits,
             stalls: tally.stalls,
-            rtt_us: None,
-            min_rtt_us: None,
-            cwnd_bytes: 0,
-            sndbuf_bytes: 0,
-            rcvbuf_bytes: 0,
-            delivery_rate_bps: None,
+            ..status::Hop::new(side, label.to_string())
         };
         Self { hop, rtts_us: 0 }
     }

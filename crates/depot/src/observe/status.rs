@@ -260,7 +260,7 @@ pub struct LargestClient {
 }
 
 /// All requests since the start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Ended requests, by outcome.
     pub requests: BTreeMap<String, u64>,
@@ -386,6 +386,9 @@ pub struct EndedSessions {
 pub struct Transfer {
     /// Its number since the start.
     pub number: u64,
+    /// The process that finishes it, if that is one from before a takeover.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
     /// The session's name. `None` for a request.
     #[serde(default)]
     pub session: Option<String>,
@@ -438,6 +441,9 @@ pub struct Draining {
     pub seconds_left: f64,
     /// The number of its transfers.
     pub live_transfers: usize,
+    /// Open connections of its clients.
+    #[serde(default)]
+    pub connections: usize,
     /// Its oldest transfers, at most [`MOST_TRANSFERS`].
     pub transfers: Vec<Transfer>,
 }

@@ -23,12 +23,38 @@ pub(super) fn by(transfers: &[Arc<Live>], name: impl Fn(&Live) -> Option<String>
         sum.down_bps += rates.down_bps;
     }
     let mut sums: Vec<_> = sums.into_values().collect();
+    sort(&mut sums);
+    sums
+}
+
+/// Adds the sums of another process.
+pub(super) fn add(to: &mut Vec<Sum>, others: &[Sum]) {
+    for other in others {
+        let Some(own) = to.iter_mut().find(|own| own.of == other.of) else {
+            to.push(other.clone());
+            continue;
+        };
+        own.transfers = own.transfers.saturating_add(other.transfers);
+        for (own, n) in [
+            (&mut own.up_bytes, other.up_bytes),
+            (&mut own.down_bytes, other.down_bytes),
+            (&mut own.up_bps, other.up_bps),
+            (&mut own.down_bps, other.down_bps),
+        ] {
+            *own = own.saturating_add(n);
+        }
+    }
+    sort(to);
+}
+
+/// The fastest first, and no more than a document has.
+fn sort(sums: &mut Vec<Sum>) {
+    let bps = |sum: &Sum| sum.up_bps.saturating_add(sum.down_bps);
     sums.sort_by(|a, b| {
-        let order = |sum: &Sum| (Reverse(sum.up_bps + sum.down_bps), Reverse(sum.transfers));
+        let order = |sum: &Sum| (Reverse(bps(sum)), Reverse(sum.transfers));
         order(a).cmp(&order(b)).then_with(|| a.of.cmp(&b.of))
     });
     sums.truncate(MOST_SUMS);
-    sums
 }
 
 /// The client of a transfer: the one for which a depot asks, if there is one.

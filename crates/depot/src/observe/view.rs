@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A depot as a whole, looked at from outside.
 
-use super::status::{
-    AccessLogState, Certificate, Connections, DetourDepot, LargestClient, Memory, PacedPeer,
-    SCHEMA, Sessions, State, Status, Times,
+use super::{
+    registry::Reading,
+    status::{
+        AccessLogState, Certificate, Connections, DetourDepot, LargestClient, Memory, PacedPeer,
+        Reload, SCHEMA, Sessions, State, Status,
+    },
 };
 use crate::{
-    control::draining,
     packet_pacing::Peer,
     spare_descriptors,
     state::{Phase, Shared},
@@ -63,14 +65,17 @@ impl View {
     /// All of it. Asks the kernel about each socket with a transfer: a few microseconds each.
     pub(crate) fn status(&self) -> Status {
         let (shared, config) = (&self.shared, self.shared.config());
-        let reading = shared.observer.registry.read();
+        let Reading { counters: mut all, transfers, live_transfers } = shared.observer.read();
+        let elsewhere = shared.sharing.elsewhere(shared);
+        all.add(&elsewhere.counters);
         let sessions = Sessions {
-            open: reading.open_sessions,
+            open: all.open_sessions,
             meetings_waiting: shared.meetings.waiting(),
-            ended: reading.ended_sessions,
+            ended: all.ended_sessions,
         };
-        let (settings, counted) = (shared.settings(), shared.observer.counts.read());
-        let mut reloads = vec![counted.configuration];
+        let settings = shared.settings();
+        let mut reloads = vec![shared.observer.counts.read().configuration];
+        reloads.extend(shared.kept.last_read().map(Reload::of));
         reloads.extend(
             settings.trust.reloads().chain(settings.logins.reloads()).chain(settings.tls.reloads()),
         );
@@ -98,44 +103,40 @@ impl View {
                 reserved_bytes: shared.kernel_memory.reserved() as u64,
                 client_share_bytes: config.limits.memory_of_client() as u64,
                 largest_client: shared.kernel_memory.largest_client().map(LargestClient::from),
-                refusals: counted.memory_refusals,
+                refusals: all.memory_refusals,
                 resident_bytes: resident_bytes(),
                 // Without a descriptor to look with there are as many as there may be.
                 open_files: fs::read_dir("/proc/self/fd")
                     .map_or(usize::try_from(limit).unwrap_or(0), Iterator::count),
                 open_files_limit: limit,
             },
-            totals: reading.totals,
-            refusals: reading.refusals,
+            totals: all.totals,
+            refusals: all.refusals,
             access_log: AccessLogState {
                 to: shared.observer.log.to(),
-                dropped_lines: shared.observer.log.dropped(),
+                dropped_lines: all.dropped_lines,
             },
             paced: shared.paced.peers().iter().map(PacedPeer::from).collect(),
             detours: shared.failover_routes.checks().into_iter().map(DetourDepot::from).collect(),
-            times: Times {
-                first_byte: reading.first_byte,
-                duration: reading.duration,
-                connect: counted.connect,
-            },
-            connect_failures: counted.connect_failures,
-            tls_failures: counted.tls_failures,
-            accept_failures: counted.accept_failures,
-            panics: counted.panics,
-            tickets: counted.tickets,
-            ticket_refusals: counted.ticket_refusals,
+            times: all.times,
+            connect_failures: all.connect_failures,
+            tls_failures: all.tls_failures,
+            accept_failures: all.accept_failures,
+            panics: all.panics,
+            tickets: all.tickets,
+            ticket_refusals: all.ticket_refusals,
             reloads,
             certificate: settings
                 .tls
                 .validity()
                 .map(|validity| Certificate { not_after_unix_s: validity.until_unix_s() }),
             certificates: settings.tls.certificates(),
-            hops: reading.hops,
-            transfers: reading.transfers,
-            live_transfers: reading.live_transfers,
-            draining: draining::all(shared),
-            clients: reading.clients,
-            ticket_transfers: reading.ticket_transfers,
+            hops: all.hops,
+            transfers,
+            live_transfers,
+            draining: elsewhere.draining,
+            clients: all.clients,
+            ticket_transfers: all.ticket_transfers,
             sessions,
         }
     }

@@ -74,9 +74,9 @@ fn socket(dir: &Path) -> PathBuf {
 fn settings(dir: &Path) -> String {
     let path = |name: &str| dir.join(name).display().to_string();
     format!(
-        "id = \"d1\"\nadmin.listen = \"127.0.0.1:0\"\n[control]\nsocket = {:?}\ndenied = {:?}\n",
+        "id = \"d1\"\nadmin.listen = \"127.0.0.1:0\"\n[control]\nsocket = {:?}\nstate = {:?}\n",
         path("control.sock"),
-        path("denied.json")
+        path("decisions")
     )
 }
 

@@ -41,6 +41,7 @@ mod siblings;
 mod sites;
 mod sources;
 mod striping;
+mod takeovers;
 mod tickets;
 mod tls;
 mod warm;

@@ -142,10 +142,11 @@ function transferRow(transfer) {
   // Long ones break after slashes.
   const parts = `${transfer.method} ${transfer.url ?? transfer.target}`.split(/(?<=\/)/);
   const target = make("td", "target", ...parts.flatMap((part) => [part, make("wbr")]));
-  const { ticket, asked_for: askedFor } = transfer;
+  const { ticket, asked_for: askedFor, process } = transfer;
   if (ticket) target.append(make("small", "", `ticket ${ticket.id}${ticket.issuer ? ` of ${ticket.issuer}` : ""}`));
   const client = make("td", "", transfer.client);
   if (askedFor) client.append(make("small", "", `for ${askedFor}`));
+  if (process) client.append(make("small", "", `process ${process}, before the takeover`));
   const far = make("td", "far", expected === null ? size(down) : `${size(down)} of ${size(expected)}`);
   if (expected > 0) {
     const bar = make("progress");
@@ -169,13 +170,14 @@ function transferRow(transfer) {
 }
 
 function showTransfers(status) {
-  const { transfers, live_transfers: live } = status;
+  const transfers = [...status.transfers, ...status.draining.flatMap((draining) => draining.transfers)];
+  const live = status.draining.reduce((sum, draining) => sum + draining.live_transfers, status.live_transfers);
   const numbers = new Set(transfers.map((transfer) => transfer.number));
   for (const number of firstSeen.keys()) if (!numbers.has(number)) firstSeen.delete(number);
   say(byId("live"), live ? count(live) : "");
   fill("transfers", transfers.map(transferRow), "no-transfers");
   byId("more-transfers").hidden = live <= transfers.length;
-  say(byId("more-transfers"), `The ${transfers.length} fastest of ${count(live)} are shown.`);
+  say(byId("more-transfers"), `${transfers.length} of ${count(live)} are shown, the fastest among them.`);
 }
 
 /** Clients and tickets with more than one transfer, the fastest first. */
