@@ -8,6 +8,7 @@ use longhaul_lsl::{
 };
 use std::{
     io::{ErrorKind, Read, Write},
+    net::TcpListener,
     thread,
     time::Duration,
 };

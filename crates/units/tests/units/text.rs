@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Text of others: nothing that is hidden is printed as itself, whatever the form.
 
-use units::text::{Escaped, coloured_lines, is_hidden, json, lines, printable};
+use longhaul_units::text::{Escaped, coloured_lines, is_hidden, json, lines, printable};
 
 /// The classes that reports name, put down by code point rather than by the function that is tried.
 const HOSTILE: [char; 24] = [
