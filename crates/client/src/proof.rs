@@ -34,7 +34,11 @@ impl Transfer<'_> {
             let text = format!("the connection ended after {length} bytes, before the file did");
             Trouble::retry(Error::Connection(text))
         };
-        match self.length_at_server(length).await? {
+        let at_server = self.length_at_server(length).await?;
+        if let Length::Known(known) = at_server {
+            self.lengths.learn(&self.identity.validators, known);
+        }
+        match at_server {
             Length::Known(known) if known == length => Ok(()),
             Length::Known(known) if known > length => {
                 self.identity.total = Some(known);

@@ -198,6 +198,28 @@ fn explicit_whole_with_status_200_is_used() {
 }
 
 #[test]
+fn length_said_in_a_proof_is_remembered() {
+    // The end of the first body is unknown and asked about; then a slice comes as the whole of the same version.
+    let data = bytes(21, LENGTH);
+    let server = Server::start(move |number, request, conn| match (number, request.range()) {
+        (0, _) => {
+            conn.head("200 OK", &[TAG]);
+            conn.send(&data[..CUT]);
+        }
+        (1, Some((from, _))) => {
+            let range = format!("bytes {from}-{}/{LENGTH}", LENGTH - 1);
+            conn.answer("206 Part", &[TAG, ("Content-Range", &range)], &data[from..]);
+        }
+        (_, Some(_)) => conn.answer("416 No", &[], b""),
+        _ => conn.answer("200 OK", &[TAG], &data[..CUT]),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("f");
+    let report = get(quick(), request(&server.url("/f"), &file));
+    check(&report, &file, false, "proof");
+}
+
+#[test]
 fn known_digest_of_the_same_version_is_kept() {
     // The second answer comes without the digest, and with other bytes of the same length.
     let directory = tempfile::tempdir().unwrap();
