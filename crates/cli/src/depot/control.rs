@@ -2,7 +2,10 @@
 //! `longhaul depot transfers`, `end`, `deny`, `allow`, `denied`, `limit` and `limits`: commands to a running depot.
 
 use super::cells::{age, rate, shorten, size};
-use crate::{failure::Failure, print::print_text};
+use crate::{
+    failure::Failure,
+    print::{print_json_text, print_text},
+};
 use ::depot::{
     control::{self, Answer, Command, Denial, Limit, Limited, Shunned, Which},
     status::Transfer,
@@ -68,7 +71,7 @@ impl Reach {
 
     fn print(&self, document: &Value, text: &str) {
         if self.json {
-            print_text(&format!("{document}\n"));
+            print_json_text(&document.to_string());
         } else {
             print_text(text);
         }
