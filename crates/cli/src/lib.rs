@@ -50,6 +50,7 @@ mod wan;
 
 use ::depot::StderrLog;
 use clap::{CommandFactory, Parser, Subcommand};
+use failure::Failure;
 use print::StreamedOutput;
 use std::{io::IsTerminal, process::ExitCode};
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
@@ -168,7 +169,8 @@ pub fn run() -> ExitCode {
         Command::Ticket(command) => ticket::run(command),
         Command::Wan(command) => wan::run(command),
     };
-    match result.and_then(|()| print::finish()) {
+    let unwritten = |error| Failure::failed(format!("cannot write to standard output: {error}"));
+    match result.and_then(|()| print::finish().map_err(unwritten)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) if StreamedOutput::is_closed() => ExitCode::from(SIGPIPE_EXIT_CODE),
         Err(failure) => failure.report(),

@@ -9,7 +9,6 @@
 //! and `errln!`, and clippy refuses those. Any other error of standard output, such as a full disk, makes the command
 //! fail in [`finish`].
 
-use crate::failure::Failure;
 use serde::Serialize;
 use std::{
     fs::File,
@@ -83,12 +82,9 @@ pub fn is_output_closed() -> bool {
 ///
 /// # Errors
 /// Standard output failed, for another reason than that its reader closed it.
-pub fn finish() -> Result<(), Failure> {
+pub fn finish() -> io::Result<()> {
     let output_error = OUTPUT_ERROR.lock().unwrap_or_else(PoisonError::into_inner).take();
-    match output_error.filter(|error| error.kind() != ErrorKind::BrokenPipe) {
-        Some(error) => Err(Failure::failed(format!("cannot write to standard output: {error}"))),
-        None => Ok(()),
-    }
+    output_error.filter(|error| error.kind() != ErrorKind::BrokenPipe).map_or(Ok(()), Err)
 }
 
 /// Standard output that receives a file's bytes.
