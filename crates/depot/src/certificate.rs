@@ -109,10 +109,8 @@ pub(crate) struct Described {
     /// Who has signed it.
     issuer: String,
     is_self_signed: bool,
-    is_authority: bool,
-    is_for_servers: bool,
-    /// Whether each certificate has signed the one before it, by their names.
-    is_chain: bool,
+    /// What clients refuse it for, at any time and by any name.
+    faults: Vec<Problem>,
 }
 
 /// What makes clients refuse a certificate.
@@ -185,17 +183,31 @@ impl Described {
     pub(crate) fn of(chain: &[CertificateDer<'_>]) -> Self {
         let parsed: Vec<_> =
             chain.iter().filter_map(|der| Some(parse_x509_certificate(der).ok()?.1)).collect();
-        let Some(own) = parsed.first() else { return Self::default() };
+        let Some(own) = parsed.first() else {
+            return Self { faults: vec![Problem::NoName], ..Self::default() };
+        };
         let constraints = own.basic_constraints().ok().flatten();
         let usage = own.extended_key_usage().ok().flatten();
+        let is_authority = constraints.is_some_and(|it| it.value.ca);
+        let is_for_servers = usage.is_none_or(|it| it.value.server_auth || it.value.any);
+        // Each certificate has signed the one before it, by their names.
+        let is_chain = parsed.windows(2).all(|pair| pair[0].issuer() == pair[1].subject());
+        let names = names(own);
+        let faults = [
+            (is_authority, Problem::Authority),
+            (!is_for_servers, Problem::Usage),
+            (names.is_empty(), Problem::NoName),
+            (!is_chain, Problem::Chain),
+        ];
         Self {
             validity: Validity::of(chain),
-            names: names(own),
+            names,
             issuer: printable(&own.issuer().to_string(), 200),
             is_self_signed: own.issuer() == own.subject(),
-            is_authority: constraints.is_some_and(|it| it.value.ca),
-            is_for_servers: usage.is_none_or(|it| it.value.server_auth || it.value.any),
-            is_chain: parsed.windows(2).all(|pair| pair[0].issuer() == pair[1].subject()),
+            faults: faults
+                .into_iter()
+                .filter_map(|(is_so, fault)| is_so.then_some(fault))
+                .collect(),
         }
     }
 
@@ -211,16 +223,7 @@ impl Described {
             Some(Trouble::NotYet(_)) => problems.push(Problem::NotYet),
             Some(Trouble::Soon(_)) | None => {}
         }
-        for (is_so, problem) in [
-            (self.is_authority, Problem::Authority),
-            (!self.is_for_servers, Problem::Usage),
-            (self.names.is_empty(), Problem::NoName),
-            (!self.is_chain, Problem::Chain),
-        ] {
-            if is_so {
-                problems.push(problem);
-            }
-        }
+        problems.extend(self.faults.iter().cloned());
         problems.extend(refused.map(Problem::Name));
         problems
     }
@@ -298,9 +301,9 @@ fn distrust(of: &Judged<'_>, trusted: Option<&PathBuf>) -> Option<String> {
         let name = of.described.names.first().map_or("-", String::as_str);
         let name = ServerName::try_from(name).map_err(|error| error.to_string())?;
         match verifier.verify_server_cert(own, others, &name, &[], UnixTime::now()) {
-            Ok(_) => Ok(()),
-            // That is judged by itself.
-            Err(Error::InvalidCertificate(
+            // Time and name are judged by themselves.
+            Ok(_)
+            | Err(Error::InvalidCertificate(
                 CertificateError::Expired
                 | CertificateError::ExpiredContext { .. }
                 | CertificateError::NotValidYet

@@ -6,7 +6,7 @@
 //! would not notice that it is another one.
 
 use crate::{
-    certificate::{Described, Judged, Problem, server_name, worse_than},
+    certificate::{Described, Judged, Problem, Validity, server_name, worse_than},
     config::Config,
     observe::status::ShownCertificate,
     tls::Protocol,
@@ -191,7 +191,7 @@ impl ShownCertificates {
             ShownCertificate {
                 of: site.unwrap_or("own").to_owned(),
                 names: own.described.names(),
-                not_after_unix_s: own.described.validity.map_or(0.0, |it| it.until_unix_s()),
+                not_after_unix_s: own.described.validity.map_or(0.0, Validity::until_unix_s),
                 problems: problems.iter().map(|it| it.token().to_owned()).collect(),
                 refused: file.failure(),
             }

@@ -116,8 +116,9 @@ fn hold(stream: TcpStream) {
 /// what a filter on the path takes exception to.
 #[test]
 fn failed_session_leaves_a_living_depot_to_others() {
+    type Act = fn(TcpStream);
     let chain = Chain::start();
-    let acts: [(fn(TcpStream), &str); 3] = [
+    let acts: [(Act, &str); 3] = [
         (hold, "ETIMEDOUT"),
         (drop, "ECONNREFUSED"),
         (
@@ -184,7 +185,7 @@ fn full_depot_is_asked_again_at_once() {
     );
     let small = Depot::named("small", &["--config", config.to_str().unwrap()]);
     let script = format!(
-        r#"{PRELUDE}
+        r"{PRELUDE}
 open = [socket.create_connection((host, port)) for _ in range(4)]
 print(socket.socket().connect_ex((host, port)) != 0)
 for s in open: exchange(s, 1000); s.close()
@@ -193,7 +194,7 @@ for _ in range(200):
     if s.connect_ex((host, port)) == 0: break
     time.sleep(0.02)
 exchange(s, 1000)
-"#
+"
     );
     let mut command = chain.command_via(&small.listen, &["--strict"], &["python3", "-c", &script]);
     let output = command.output().unwrap();

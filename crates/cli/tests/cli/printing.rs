@@ -187,10 +187,8 @@ fn hostile_responses_print_no_hidden_character() {
                 ["get", &from, "-o", output.to_str().unwrap(), "--retries", "0", "--overwrite"];
             let got = longhaul(&[&get[..], args].concat());
             is_clean(&format!("get {args:?} of {}", answer.escape_debug()), &got);
-            assert!(
-                !got.status.success() && !(got.stdout.is_empty() && got.stderr.is_empty()),
-                "{answer:?}"
-            );
+            assert!(!got.status.success(), "{answer:?}");
+            assert!(!(got.stdout.is_empty() && got.stderr.is_empty()), "{answer:?}");
         }
         fs::write(dir.path().join("up"), "x").unwrap();
         let put =

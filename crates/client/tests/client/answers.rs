@@ -163,7 +163,7 @@ impl Liar {
             6 | 7 if asked && !is_whole => {
                 (reply.status, reply.ranges, reply.body) = ("200 OK", Vec::new(), slice);
                 if self.below(3) == 0 {
-                    reply.etag = [None, Some("\"other\"".to_owned())][self.below(2)].clone();
+                    reply.etag = (self.below(2) == 1).then(|| "\"other\"".to_owned());
                 }
             }
             // The whole of a version whose length has been said. A close proves nothing, and is asked about.
@@ -173,7 +173,7 @@ impl Liar {
             8 if asked => (reply.status, reply.ranges) = ("206 Part", Vec::new()),
             8 => {
                 (reply.status, reply.ranges) =
-                    ("206 Part", vec![format!("bytes 0-0/{}", data.len())])
+                    ("206 Part", vec![format!("bytes 0-0/{}", data.len())]);
             }
             9 if asked => {
                 let wrong = [
@@ -311,12 +311,13 @@ async fn download(seed: u64) -> Result<bool, String> {
     let server =
         Server::start(move |_, request, conn| answers.lock().unwrap().answer(request, conn));
     let mut options = Options { stall_time: Duration::from_secs(2), ..quick() };
-    let mut url = server.url("/f");
-    if below(4) == 0 {
+    let url = if below(4) == 0 {
         let via = format!("127.0.0.1:{}", server.address.port()).parse().unwrap();
         options.routes = Routes::through(vec![via]);
-        url = "http://o.example/f".to_owned();
-    }
+        "http://o.example/f".to_owned()
+    } else {
+        server.url("/f")
+    };
     let (is_stream, earlier) = (below(4) == 0, below(3) == 0);
     let out = Out::default();
     let answers = Arc::clone(&liar);

@@ -296,7 +296,8 @@ async fn transfer(seed: u64) -> Result<bool, String> {
     let twice = random.next_u64().is_multiple_of(8);
     let reports = if twice {
         let other = client.get(request(&url, &file), &progress, never());
-        let both = tokio::time::timeout(LONGEST, async { tokio::join!(one, other) }).await;
+        let both =
+            tokio::time::timeout(LONGEST, Box::pin(async { tokio::join!(one, other) })).await;
         let (one, other) = both.map_err(|_| said("hangs".into()))?;
         vec![one, other]
     } else {

@@ -96,7 +96,7 @@ fn tls_without_goodbye_ends_a_body_without_proof() {
         (too_long.as_str(), false, true, Some("ended after 100000 bytes of the 100001")),
         ("Transfer-Encoding: chunked\r\n", false, true, Some("")),
     ] {
-        let server = TlsServer::start(no.clone(), response(fields, &data), goodbye);
+        let server = TlsServer::start(no, response(fields, &data), goodbye);
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("f");
         let report = server.get(&file, Options { allow_unknown_length: allowed, ..quick() });

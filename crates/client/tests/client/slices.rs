@@ -85,7 +85,7 @@ fn breaking(lie: Lie, honest: bool) -> Server {
 fn check(report: &Report, file: &Path, honest: bool, case: &str) {
     match (&report.result, honest) {
         (Ok(_), true) => {
-            assert!(fs::read(file).unwrap() == bytes(21, LENGTH), "{case}: wrong file")
+            assert!(fs::read(file).unwrap() == bytes(21, LENGTH), "{case}: wrong file");
         }
         (Err(_), false) => assert!(!file.exists(), "{case}"),
         (result, _) => panic!("{case}: {result:?}"),
@@ -261,12 +261,11 @@ fn slice_on_a_second_connection_is_no_file() {
         let data = Arc::clone(&data);
         thread::spawn(move || {
             let sent = Arc::clone(&data);
-            let server = Server::start(move |_, request: &Request, conn| match request.range() {
-                Some((from, end)) => {
+            let server = Server::start(move |_, request: &Request, conn| {
+                if let Some((from, end)) = request.range() {
                     let lie = Lie { status: "200 OK", content_range, framing: 0, etag };
                     lie.send(conn, &sent, from, end.unwrap_or(LONG));
-                }
-                None => {
+                } else {
                     conn.head("200 OK", &[TAG, ("Content-Length", &LONG.to_string())]);
                     drip(conn, &sent);
                 }
