@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How many wrong passwords clients may try.
 //!
-//! Each client (an IPv4 address, an IPv6 /64) has [`AT_ONCE`] tries, and gets one back every [`AGAIN`]. Right passwords
-//! cost none. Few passwords are checked at a time ([`AT_A_TIME`]), so that guessing cannot take all processors.
-//! Limits: [`MOST`] clients are remembered; of more, those are forgotten that have waited longest.
+//! Each client (an IPv4 address, an IPv6 /64) has 10 tries, and gets one back every 6 s. Right passwords
+//! cost none. Few passwords are checked at a time (two), so that guessing cannot take all processors.
+//! Limits: 8192 clients are remembered; of more, those are forgotten that have waited longest.
 
 use crate::client_key::host_key;
 use serde::{Deserialize, Serialize};
