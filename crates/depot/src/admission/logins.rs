@@ -56,10 +56,10 @@ impl Logins {
         guesses: &Guesses,
     ) -> Result<UsedLogin, Fault> {
         let passwords = self.passwords.as_ref().ok_or_else(wants_password)?.get();
-        if !passwords.was_right(&given) {
+        if !passwords.was_right(&given, client) {
             let guess = guesses.begin(client).await.map_err(too_many)?;
             let (all, tried) = (Arc::clone(&passwords), given.clone());
-            let checked = tokio::task::spawn_blocking(move || all.is_right(&tried)).await;
+            let checked = tokio::task::spawn_blocking(move || all.is_right(&tried, client)).await;
             match checked {
                 Ok(true) => guess.was_right(),
                 Ok(false) => return Err(wants("the user or the password is wrong")),

@@ -4,14 +4,15 @@
 //! ```text
 //! ann:$6$3IxWzT9qKp0aVb1c$F5Z...       NAME:$6$[rounds=N$]SALT$HASH, SHA-512 crypt
 //! ```
-//! Checking a hash takes milliseconds, and clients send their password with each request. So the last right password of each
-//! user is remembered until the file is read again, as a SHA-256 with a secret key of this process.
+//! Checking a hash takes milliseconds, and clients send their password with each request. So the last clients of each user
+//! with the right password are remembered until the file is read again, as a SHA-256 with a secret key of this process.
 //!
 //! Every check takes as long: a hash with fewer rounds than the file's most is followed by further rounds of a made-up
 //! hash, so that all make the same number ([`Check`]). A name that is not in the file stands for one that is, chosen by
 //! a keyed hash of the name, so that the lengths of salts tell nothing either.
 //! Limits: passwords of up to 255 bytes, as the hash takes longer for long ones; at most 1 000 000 rounds.
 
+use relay::client_key::host_key;
 use rustix::{
     io,
     rand::{GetRandomFlags, getrandom},
@@ -20,7 +21,8 @@ use session::message::proxy::Credentials;
 use sha_crypt::{PasswordVerifier, ShaCrypt};
 use sha2::{Digest, Sha256};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
+    net::IpAddr,
     sync::{Mutex, PoisonError},
 };
 
@@ -28,6 +30,8 @@ use std::{
 pub(crate) const TICKET_USER: &str = "ticket";
 /// The longest name and password, in bytes.
 const LONGEST: usize = 255;
+/// How many clients of a user are remembered.
+const MOST_REMEMBERED: usize = 64;
 /// More rounds would let each guess take seconds.
 const MOST_ROUNDS: u32 = 1_000_000;
 /// Fewer rounds than this are not possible (SHA-crypt specification).
@@ -53,8 +57,8 @@ pub(crate) struct Passwords {
 struct User {
     hash: String,
     rounds: u32,
-    /// The password that was right, as [`Passwords::remembered`] has it.
-    right: Mutex<Option<[u8; 32]>>,
+    /// Clients with the password that was right, as [`Passwords::remembered`] has them; the latest last.
+    right: Mutex<VecDeque<[u8; 32]>>,
 }
 
 /// What a check computes: rounds of `hash`, then as many more as make the sum the same for all names.
@@ -126,26 +130,33 @@ impl Passwords {
         self.users.get(user).map(|user| &*user.hash)
     }
 
-    /// Whether this password was right before.
-    pub(crate) fn was_right(&self, given: &Credentials) -> bool {
+    /// Whether this password was right before from this client. Others must not learn it: they could go on guessing a
+    /// password that is in use when they have no tries left.
+    pub(crate) fn was_right(&self, given: &Credentials, client: IpAddr) -> bool {
         let Some(user) = self.users.get(&given.user) else { return false };
-        let remembered = self.remembered(&given.password);
-        let right = *user.right.lock().unwrap_or_else(PoisonError::into_inner);
-        right.is_some_and(|right| {
+        let remembered = self.remembered(client, &given.password);
+        let right = user.right.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |right: &[u8; 32]| {
             right.iter().zip(remembered).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
-        })
+        };
+        right.iter().fold(false, |found, right| found | is_same(right))
     }
 
     /// Whether this password is right. It takes milliseconds of a processor, whatever the answer.
-    pub(crate) fn is_right(&self, given: &Credentials) -> bool {
+    pub(crate) fn is_right(&self, given: &Credentials, client: IpAddr) -> bool {
         if given.password.len() > LONGEST {
             return false;
         }
         let matches = self.check(&given.user).matches(&given.password);
         let user = self.users.get(&given.user);
         let Some(user) = user.filter(|_| matches) else { return false };
-        let remembered = self.remembered(&given.password);
-        *user.right.lock().unwrap_or_else(PoisonError::into_inner) = Some(remembered);
+        let remembered = self.remembered(client, &given.password);
+        let mut right = user.right.lock().unwrap_or_else(PoisonError::into_inner);
+        right.retain(|other| *other != remembered);
+        right.push_back(remembered);
+        if right.len() > MOST_REMEMBERED {
+            right.pop_front();
+        }
         true
     }
 
@@ -159,15 +170,24 @@ impl Passwords {
 
     /// The name of the file that another name stands for: always the same until the file is read again.
     fn stand_in(&self, name: &str) -> Option<&String> {
-        let chosen = self.remembered(name.as_bytes());
+        let chosen = self.keyed(&[name.as_bytes()]);
         let number = chosen.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         let place = number.checked_rem(self.names.len() as u64)?;
         self.names.get(usize::try_from(place).ok()?)
     }
 
-    fn remembered(&self, password: &[u8]) -> [u8; 32] {
-        // The key has a fixed length, so no two pairs of key and password are the same bytes.
-        Sha256::new().chain_update(self.key).chain_update(password).finalize().into()
+    fn remembered(&self, client: IpAddr, password: &[u8]) -> [u8; 32] {
+        let client = match host_key(client) {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        // Key and address have a fixed length, so no two triples with the password are the same bytes.
+        self.keyed(&[&client.octets(), password])
+    }
+
+    fn keyed(&self, parts: &[&[u8]]) -> [u8; 32] {
+        let hash = Sha256::new().chain_update(self.key);
+        parts.iter().fold(hash, |hash, part| hash.chain_update(part)).finalize().into()
     }
 }
 
@@ -216,9 +236,12 @@ fn random() -> Result<[u8; 32], String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     /// By `openssl passwd -6 -salt longhaulsalt secret`.
     const SECRET: &str = "$6$longhaulsalt$lgVWM.bjH0A4hmIiKNDkAmuJ9OlixNMdPHAgn8USTSJgpeLHbbCleY1f7aDgH14.3wmCVV0.vxMl7Ru4N2.ZF0";
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
     fn given(user: &str, password: &str) -> Credentials {
         Credentials { user: user.to_owned(), password: password.into() }
@@ -236,14 +259,31 @@ mod tests {
             ("", "secret", false),
             ("ann", &"secret".repeat(100), false),
         ] {
-            assert!(!all.was_right(&given(user, password)), "{user}:{password}");
-            assert_eq!(all.is_right(&given(user, password)), right, "{user}:{password}");
+            assert!(!all.was_right(&given(user, password), HERE), "{user}:{password}");
+            assert_eq!(all.is_right(&given(user, password), HERE), right, "{user}:{password}");
         }
-        assert!(all.was_right(&given("ann", "secret")));
-        assert!(!all.was_right(&given("bob", "secret")), "another user's is not remembered");
-        assert!(!all.was_right(&given("ann", "secre")));
+        assert!(all.was_right(&given("ann", "secret"), HERE));
+        assert!(!all.was_right(&given("bob", "secret"), HERE), "another user's is not remembered");
+        assert!(!all.was_right(&given("ann", "secre"), HERE));
         let empty = Passwords::default();
-        assert!(!empty.is_right(&given("ann", "secret")));
+        assert!(!empty.is_right(&given("ann", "secret"), HERE));
+    }
+
+    #[test]
+    fn right_password_is_cached_for_its_client_alone() {
+        let all = Passwords::parse(&format!("ann:{SECRET}")).unwrap();
+        let (ann, other) = (given("ann", "secret"), IpAddr::from([192, 0, 2, 2]));
+        assert!(all.is_right(&ann, HERE));
+        assert!(!all.was_right(&ann, other));
+        assert!(all.was_right(&ann, "::ffff:192.0.2.1".parse().unwrap()), "the same client");
+        let right = |all: &Passwords| all.users["ann"].right.lock().unwrap().len();
+        assert!(all.is_right(&ann, HERE));
+        assert_eq!(right(&all), 1, "a client is remembered once");
+        for n in 0..=u8::try_from(MOST_REMEMBERED).unwrap() {
+            assert!(all.is_right(&ann, IpAddr::from([198, 51, 100, n])));
+        }
+        assert_eq!(right(&all), MOST_REMEMBERED);
+        assert!(!all.was_right(&ann, HERE), "the first of too many is forgotten");
     }
 
     #[test]

@@ -45,6 +45,20 @@ fn client_without_tries_gets_retry_after() {
     assert!(server.accept().is_err());
 }
 
+/// Otherwise it could go on guessing a password that is in use: 429 for wrong ones, 200 for the right one.
+#[test]
+fn right_password_of_others_is_no_use_without_tries() {
+    let (proxy, server) = (Proxy::new(), Acceptor::raw(echo));
+    let target = server.address.to_string();
+    drop(tunnel(proxy.address(), &target));
+    let ask = |fields: &str| {
+        answered(connect_from("127.0.0.2", proxy.address()), &connect_head(&target, fields)).0
+    };
+    let ran_out = (0..200).any(|_| ask(&shown("ann", "wrong")) == 429);
+    assert!(ran_out);
+    assert_eq!(ask(&ann()), 429);
+}
+
 /// A connection that a client keeps shows its password with each request; hashing it each time would take a processor.
 #[test]
 fn known_password_works_without_tries() {
