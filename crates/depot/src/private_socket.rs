@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Unix sockets for this user and root alone.
 
-use rustix::net::sockopt::socket_peercred;
+use rustix::{net::sockopt::socket_peercred, process::Uid};
 use std::{
     fs::{self, Permissions},
     io,
@@ -65,11 +65,26 @@ impl Drop for PrivateSocket {
     }
 }
 
-/// Checks that the peer runs as this user or root. File permissions are not enough: they do not apply to a
+/// Checks that a client runs as this user or root. File permissions are not enough: they do not apply to a
 /// connection from before they were set, nor to a socket that another user created.
 pub(crate) fn check_peer(stream: &impl AsFd) -> io::Result<()> {
+    check(stream, |uid| uid == rustix::process::geteuid())
+}
+
+/// Checks that the depot at this path runs as this user, as root, or as the user whom the directory belongs to: root
+/// asks depots of other users, and nobody else can have made a socket there.
+pub(crate) fn check_depot(stream: &impl AsFd, path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let data = fs::metadata(directory.unwrap_or(Path::new(".")))?;
+    let is_private = data.mode() & 0o022 == 0;
+    check(stream, |uid| {
+        uid == rustix::process::geteuid() || is_private && uid.as_raw() == data.uid()
+    })
+}
+
+fn check(stream: &impl AsFd, is_trusted: impl Fn(Uid) -> bool) -> io::Result<()> {
     let who = socket_peercred(stream)?.uid;
-    if who == rustix::process::geteuid() || who.is_root() {
+    if who.is_root() || is_trusted(who) {
         return Ok(());
     }
     let text = format!("the user {} is at the other end", who.as_raw());

@@ -187,7 +187,7 @@ assert fails(t.fileno(), bytes([1, 0]) + bytes(14), 16) == "EAFNOSUPPORT"
 assert fails(0, bytes([2, 0]) + bytes(14), 16) == "ENOTSOCK"
 assert fails(99, bytes([2, 0]) + bytes(14), 16) == "EBADF"
 "#,
-        closed = refusing_address()
+        closed = refusing_address().to_string()
     );
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
     command.args(["run", "--via", &chain.via(), "--match", "192.0.2.0/24", "--strict", "--"]);

@@ -21,7 +21,7 @@ pub(crate) use sharing::Sharing;
 
 use crate::{
     observe::OWN_DEFECT,
-    private_socket::{PrivateSocket, check_peer},
+    private_socket::{PrivateSocket, check_depot, check_peer},
     state::Shared,
 };
 use ::session::Panicked;
@@ -217,7 +217,7 @@ fn ask_within(path: &Path, command: &Command, patience: Duration) -> Result<Answ
     line.push(b'\n');
     let exchange = || {
         let mut stream = StdStream::connect(path)?;
-        check_peer(&stream)?;
+        check_depot(&stream, path)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
         stream.write_all(&line)?;

@@ -110,3 +110,35 @@ fn hundred_idle_connections_delay_no_command() {
         })
     });
 }
+
+/// Root gives commands to a depot of another user, as the package's: but only where nobody else can have made the socket.
+#[test]
+fn root_asks_another_user_only_in_that_users_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let own = dir.path().join("own");
+    fs::create_dir(&own).unwrap();
+    std::os::unix::fs::chown(&own, Some(65_534), Some(65_534)).unwrap();
+    let socket = own.join("control.sock");
+    let script = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.bind(sys.argv[1])\ns.listen()\n\
+                  while True:\n  c = s.accept()[0]\n  c.recv(100)\n  c.sendall(b'{\"ended\":7}\\n')\n  c.close()";
+    let mut python = Program::new("python3");
+    python.args(["-c", script]).arg(&socket).uid(65_534).gid(65_534);
+    let _depot = Killed(python.spawn().unwrap());
+    eventually("the socket is there", || UnixStream::connect(&socket).is_ok());
+    let ask = || control::ask(&socket, &control::Command::End(of_client("127.0.0.9")));
+    assert_eq!(ask().unwrap(), Answer::Ended(7));
+    fs::set_permissions(&own, Permissions::from_mode(0o777)).unwrap();
+    let refused = ask().unwrap_err().to_string();
+    assert!(refused.contains("the user 65534 is at the other end"), "{refused}");
+}
+
+/// A process that ends with its test.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
