@@ -183,8 +183,7 @@ fn changed_certificate_ends_session_resumption() {
     let until = || depot.status().certificates[0].not_after_unix_s;
     let before = until();
     pki.issue_for("own", "127.0.0.1", SystemTime::now() - DAY, SystemTime::now() + DAY * 90);
-    // By 89 days.
-    eventually("the new one is read", || until() > before + 86_400.0);
+    eventually("the new one is read", || (until() - before).abs() > 86_400.0);
     assert_eq!([kind(), kind()], [HandshakeKind::Full, HandshakeKind::Resumed]);
 }
 
