@@ -30,7 +30,11 @@ fn depot_failing_before_answer_is_bypassed() {
     let nonsense = Scripted::answering("SSH-2.0\r\n\r\n");
     for failing in [refusing_address(), silent.address, closing.address, nonsense.address] {
         let other = Daemon::depot("id = \"other\"");
-        let through = format!("through = [\"{}\", \"{}\"]", refusing_address(), other.address);
+        let through = format!(
+            "through = [\"{}\", \"{}\"]\n[timeouts]\nresponse_head = \"2s\"",
+            refusing_address(),
+            other.address
+        );
         let depot = depot(failing, &through);
         let route = origin.route(&failing.to_string(), "/");
         for first in [true, false] {
