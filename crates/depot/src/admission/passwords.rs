@@ -187,7 +187,7 @@ impl Passwords {
 
     fn keyed(&self, parts: &[&[u8]]) -> [u8; 32] {
         let hash = Sha256::new().chain_update(self.key);
-        parts.iter().fold(hash, |hash, part| hash.chain_update(part)).finalize().into()
+        parts.iter().fold(hash, Digest::chain_update).finalize().into()
     }
 }
 
