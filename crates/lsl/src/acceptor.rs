@@ -336,7 +336,7 @@ async fn meeting(
 ) -> Result<(Wire, (Option<RecordKind>, Bytes)), Loss> {
     let mut wire = Wire::new(caller.connect(route).await?);
     wire.say(&open(route, session)).await?;
-    read_answer(&mut wire.split().0, caller.options(), |_| waiting()).await?;
+    read_answer(&mut wire.split().0, |_| waiting()).await?;
     let silent = |_| Err(Loss::Connection("the initiator says nothing".to_owned()));
     let first = timeout(PROOF_TIME, wire.next_record()).await.unwrap_or_else(silent)?;
     let first = opened(&mut wire, session, first, key).await?;

@@ -26,7 +26,6 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     sync::{Arc, OnceLock},
 };
-use tokio::time::{Instant, timeout_at};
 
 /// Bytes per read.
 pub(crate) const READ: usize = 512 << 10;
@@ -44,11 +43,6 @@ impl Caller {
     pub(crate) fn new(options: &Options) -> Self {
         let (names, overruled) = (Names::default(), Overruled::default());
         Self { names, overruled, options: options.clone(), tls: OnceLock::new() }
-    }
-
-    /// Those of the session.
-    pub(crate) fn options(&self) -> &Options {
-        &self.options
     }
 
     /// A connection to the first hop of a route.
@@ -109,24 +103,16 @@ pub(crate) fn end() -> DepotId {
     "end".parse().expect("a name")
 }
 
-/// How often the time to connect goes by before a first hop that says nothing counts as silent: depots behind it
-/// connect, too.
-const ANSWER_TIMES: u32 = 3;
-
-/// Reads until the final ANSWER has come. Calls `interim` for those before it, the first of which, or the final one, must
-/// come in time: a first hop may accept a connection and stay silent. After that, a meeting may take any time.
+/// Reads until the final ANSWER has come. Calls `interim` for those before it.
 pub(crate) async fn read_answer(
     reader: &mut Reader<'_>,
-    options: &Options,
     mut interim: impl FnMut(&Answer),
 ) -> Result<Answer, Loss> {
-    let (until, mut is_silent) = (Instant::now() + options.connect_timeout * ANSWER_TIMES, true);
     loop {
         let ahead = reader.ahead();
         if let Some((answer, length)) = Header::parse_answer(ahead)? {
             ahead.advance(length);
             if answer.is_interim() {
-                is_silent = false;
                 interim(&answer);
                 continue;
             }
@@ -145,11 +131,6 @@ pub(crate) async fn read_answer(
         if ahead.len() > MAX_HEADER {
             return Err(Loss::Connection("ANSWER is too long".to_owned()));
         }
-        if is_silent {
-            let silent = |_| Err(Loss::Connection("the first hop does not answer".to_owned()));
-            timeout_at(until, reader.read_more()).await.unwrap_or_else(silent)?;
-        } else {
-            reader.read_more().await?;
-        }
+        reader.read_more().await?;
     }
 }

@@ -154,7 +154,7 @@ async fn answered(
     expected: RecordKind,
 ) -> Result<Bytes, Loss> {
     if !reader.has_answer() {
-        core.set_hops(read_answer(reader, core.options(), |_| ()).await?.hops);
+        core.set_hops(read_answer(reader, |_| ()).await?.hops);
     }
     loop {
         match next_record(reader).await? {

@@ -108,7 +108,7 @@ async fn seal(
 ) -> Result<(), Loss> {
     let sealing = wire.begin_sealed(core.session, (start, &key), header, first).await?;
     let answered = async {
-        core.set_hops(read_answer(&mut wire.split().0, core.options(), |_| ()).await?.hops);
+        core.set_hops(read_answer(&mut wire.split().0, |_| ()).await?.hops);
         let silent = |_| Err(Loss::Connection("the acceptor does not answer".to_owned()));
         timeout(SILENCE, wire.sealed_answer(sealing)).await.unwrap_or_else(silent)
     };

@@ -8,7 +8,6 @@ use longhaul_lsl::{
 };
 use std::{
     io::{ErrorKind, Read, Write},
-    net::TcpListener,
     thread,
     time::Duration,
 };
@@ -99,21 +98,6 @@ fn every_route_is_tried_with_a_short_timeout() {
     let accepted = listener.accept(options()).unwrap();
     session.greeted().unwrap();
     assert_eq!(accepted.id(), session.id());
-}
-
-#[test]
-fn silent_first_hop_leaves_the_next_route() {
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    for encrypt in [false, true] {
-        let listener = listener();
-        let hurried = Options { connect_timeout: Duration::from_millis(300), encrypt, ..options() };
-        let hurried = Options { secret: b"secret".to_vec(), ..hurried };
-        let routes = vec![route(silent.local_addr().unwrap()), route(listener.local_addr())];
-        let session = Session::connect(routes, hurried.clone()).unwrap();
-        let accepted = listener.accept(hurried).unwrap();
-        session.greeted().unwrap();
-        assert_eq!(accepted.id(), session.id());
-    }
 }
 
 #[test]
