@@ -18,6 +18,7 @@ use std::{
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+use units::text::is_hidden;
 
 /// Maximum number of denials at a time: each request is checked against all networks.
 pub(crate) const MOST: usize = 4096;
@@ -54,7 +55,7 @@ impl Denial {
     /// # Errors
     /// What is wrong.
     pub(crate) fn check(&self) -> Result<(), String> {
-        if self.why.len() > LONGEST_WHY || !self.why.chars().all(is_printable) {
+        if self.why.len() > LONGEST_WHY || self.why.chars().any(is_hidden) {
             return Err(format!(
                 "the reason must be one line of at most {LONGEST_WHY} bytes, all printable"
             ));
@@ -70,16 +71,6 @@ impl Denial {
         }
         Ok(())
     }
-}
-
-/// Whether a terminal shows it as it stands: no control character, and nothing invisible or that changes the order of
-/// its neighbours.
-fn is_printable(c: char) -> bool {
-    let is_invisible = matches!(
-        c,
-        '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-    );
-    !c.is_control() && !is_invisible
 }
 
 /// The list.
