@@ -6,12 +6,12 @@ use crate::{
     chain::{Chain, PRELUDE},
     common::text,
     depot::Depot,
-    run_faults::{ask, ask_at, in_place_of_depot, read_open},
+    run_faults::{ask, ask_at, in_place_of_depot, pass_on, read_open},
 };
 use socket2::{Domain, Socket, Type};
 use std::{
     io,
-    net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::Duration,
@@ -95,15 +95,7 @@ fn first_session(depot: &str, act: fn(TcpStream)) -> String {
             });
             return;
         }
-        let onward = TcpStream::connect(&depot).unwrap();
-        for (mut from, mut to) in
-            [(stream.try_clone().unwrap(), onward.try_clone().unwrap()), (onward, stream)]
-        {
-            thread::spawn(move || {
-                let _ = io::copy(&mut from, &mut to);
-                let _ = to.shutdown(Shutdown::Write);
-            });
-        }
+        pass_on(stream, &depot);
     })
 }
 

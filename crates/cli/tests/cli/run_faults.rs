@@ -24,6 +24,19 @@ pub fn in_place_of_depot(act: impl Fn(TcpStream) + Send + 'static) -> String {
     address
 }
 
+/// Passes a connection on to a depot, in both directions.
+pub fn pass_on(stream: TcpStream, depot: &str) {
+    let onward = TcpStream::connect(depot).unwrap();
+    for (mut from, mut to) in
+        [(stream.try_clone().unwrap(), onward.try_clone().unwrap()), (onward, stream)]
+    {
+        thread::spawn(move || {
+            let _ = io::copy(&mut from, &mut to);
+            let _ = to.shutdown(Shutdown::Write);
+        });
+    }
+}
+
 pub fn read_open(stream: &mut TcpStream) {
     let mut head = [0; 8];
     stream.read_exact(&mut head).unwrap();
@@ -47,15 +60,7 @@ impl Held {
             if wait.recv().is_err() {
                 return;
             }
-            let onward = TcpStream::connect(&depot).unwrap();
-            for (mut from, mut to) in
-                [(stream.try_clone().unwrap(), onward.try_clone().unwrap()), (onward, stream)]
-            {
-                thread::spawn(move || {
-                    let _ = io::copy(&mut from, &mut to);
-                    let _ = to.shutdown(Shutdown::Write);
-                });
-            }
+            pass_on(stream, &depot);
         });
         Self { listen, arrived, go }
     }

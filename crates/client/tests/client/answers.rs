@@ -7,7 +7,7 @@
 //! `LONGHAUL_SEED` repeats a run; `LONGHAUL_ANSWERS_SECONDS` makes it longer.
 
 use crate::{
-    common::{SEED, bytes, quick, random, request, runtime},
+    common::{Out, SEED, bytes, quick, random, request, runtime},
     server::{Conn, Request, Server},
 };
 use longhaul_client::{Client, Destination, GetRequest, Options, Progress, Report, Routes};
@@ -15,7 +15,6 @@ use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 use std::{
     fs,
-    io::{self, Write},
     path::Path,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -263,19 +262,6 @@ impl Reply {
             conn.send(self.trailer.map_or(String::new(), |trailer| format!("{trailer}\r\n")));
             conn.send("\r\n");
         }
-    }
-}
-
-#[derive(Clone, Default)]
-struct Out(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Out {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -7,8 +7,9 @@ use rand_pcg::Pcg64Mcg;
 use sha2::{Digest, Sha256};
 use std::{
     future::{Future, pending},
+    io::{self, Write},
     path::Path,
-    sync::{Arc, LazyLock},
+    sync::{Arc, LazyLock, Mutex},
     time::Duration,
 };
 use tokio::runtime::Runtime;
@@ -86,4 +87,18 @@ pub fn names(directory: &Path) -> Vec<String> {
     let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
     names.sort();
     names
+}
+
+/// Bytes that come out of a download to standard output.
+#[derive(Clone, Default)]
+pub struct Out(pub Arc<Mutex<Vec<u8>>>);
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

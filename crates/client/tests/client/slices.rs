@@ -2,15 +2,14 @@
 //! Servers that send a slice and call it the whole: on every way of a download, no part gets the final name.
 
 use crate::{
-    common::{bytes, get, names, quick, repr_digest, request, runtime},
+    common::{Out, bytes, get, names, quick, repr_digest, request, runtime},
     server::{Conn, Request, Server},
 };
 use longhaul_client::{Client, Destination, GetRequest, Options, Progress, Report, Routes};
 use std::{
     fs,
-    io::{self, Write},
     path::Path,
-    sync::{Arc, Mutex},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -155,20 +154,6 @@ fn slice_as_the_first_answer_is_no_file() {
         let report = get(options, request(&server.url("/f"), &file));
         check(&report, &file, false, &format!("{lie:?}"));
         assert_eq!(names(directory.path()), [""; 0], "{lie:?}");
-    }
-}
-
-/// Bytes that come out of a download to standard output.
-#[derive(Clone, Default)]
-struct Out(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Out {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
