@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 use super::*;
 use crate::admission::denied::{self, Shunned};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::{
+    os::unix::fs::{PermissionsExt, symlink},
+    sync::LazyLock,
+};
+
+/// One time for all denials of a test, so that those made a second later are equal.
+static UNTIL_UNIX_S: LazyLock<u64> = LazyLock::new(|| denied::now() + 600);
 
 fn denial(n: usize) -> Denial {
     let who = Shunned::Ticket(format!("t{n}"));
-    Denial { who, until_unix_s: denied::now() + 600, why: "too \"much\"".to_owned() }
+    Denial { who, until_unix_s: *UNTIL_UNIX_S, why: "too \"much\"".to_owned() }
 }
 
 fn decisions(n: usize) -> Decisions {
