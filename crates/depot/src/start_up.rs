@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Settings of this host that slow the start of transfers on connections that depots keep for each other.
+//! Settings of this host that slow transfers: the start on connections that depots keep for each other, and all of them once
+//! the kernel is short of memory for TCP.
 
 use crate::config::{Buffers, Config};
-use host::sysctl;
+use host::{Pressure, sysctl};
 use ipnet::IpNet;
 
 /// Begins again with a small window after idleness, where the congestion control leaves that to TCP.
@@ -11,6 +12,8 @@ const RESTART: &str = "net.ipv4.tcp_slow_start_after_idle";
 const DEFAULT: &str = "net.ipv4.tcp_congestion_control";
 /// Least, first and largest size of a buffer that the kernel tunes.
 const BUFFERS: [&str; 2] = ["net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem"];
+/// Where the kernel is short of memory for TCP, in pages.
+const MEMORY: &str = "net.ipv4.tcp_mem";
 /// No warning if the maximum size is at least this many bytes.
 const ENOUGH: u64 = 16 << 20;
 /// What is advised: 5 Gb/s over 100 ms.
@@ -62,8 +65,39 @@ fn named(nets: &[&IpNet]) -> String {
     }
 }
 
-/// What the settings, as `read` gives them, mean for connections with the depots that this one trusts.
+/// What the settings, as `read` gives them, mean for this depot's connections.
 fn findings(config: &Config, read: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
+    let page = rustix::param::page_size() as u64;
+    let mut found = findings_between_depots(config, &read);
+    found.extend(read(MEMORY).and_then(|value| short_of_memory(config, value, page)));
+    found
+}
+
+/// Whether the kernel is short of memory for TCP before transfers hold all of `limits.memory`.
+fn short_of_memory(config: &Config, value: String, page: u64) -> Option<Finding> {
+    let (begins, limit) = (Pressure::parse(&value, page)?.begins, config.limits.memory);
+    let pages = limit.get().div_ceil(page);
+    (begins < limit).then(|| Finding {
+        setting: MEMORY,
+        value,
+        effect: format!(
+            "the kernel is short of memory for TCP with more than {begins}, before transfers hold limits.memory = {limit}: \
+             then no window grows, and connections creep. The depot saves before"
+        ),
+        remedy: format!(
+            "sysctl -w {MEMORY}=\"{} {} {}\", if the machine has the memory, or a lower limits.memory",
+            pages,
+            pages + pages / 4,
+            pages + pages / 2
+        ),
+    })
+}
+
+/// What they mean for connections with the depots that this one trusts.
+fn findings_between_depots(
+    config: &Config,
+    read: &impl Fn(&str) -> Option<String>,
+) -> Vec<Finding> {
     let mut found = Vec::new();
     let depots = &config.trust.depots;
     let default = read(DEFAULT).unwrap_or_default();
@@ -133,6 +167,7 @@ mod tests {
             Some(match key {
                 RESTART => restart.to_owned(),
                 DEFAULT => default.to_owned(),
+                MEMORY => "288459 384612 576918".to_owned(),
                 _ => format!("4096 16384 {largest}"),
             })
         })
@@ -163,6 +198,22 @@ mod tests {
         let before = found(TEXT, "0", "cubic", "4194304");
         let new: Vec<_> = all.iter().filter(|finding| !finding.is_among(&before)).collect();
         assert!(matches!(new[..], [Finding { setting: RESTART, .. }]), "{new:?}");
+    }
+
+    #[test]
+    fn kernel_that_saves_before_the_depot_is_named() {
+        let short = |limit: &str, tcp_mem: &str| {
+            let config = Config::from_toml(&format!("limits.memory = \"{limit}\""), "x").unwrap();
+            short_of_memory(&config, tcp_mem.to_owned(), 4096)
+        };
+        // Of a machine with 4 GB.
+        let found = short("1GB", "46000 61440 92000").unwrap();
+        assert_eq!(found.setting, MEMORY);
+        assert!(found.effect.contains("more than 240MB"), "{found:?}");
+        let remedy = "sysctl -w net.ipv4.tcp_mem=\"262144 327680 393216\"";
+        assert!(found.remedy.starts_with(remedy), "{found:?}");
+        assert_eq!(short("1GB", "262144 327680 393216"), None);
+        assert_eq!([short("200MB", "46000 61440 92000"), short("1GB", "?")], [None, None]);
     }
 
     #[test]

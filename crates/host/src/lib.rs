@@ -20,6 +20,7 @@ mod stop_signal;
 mod sys;
 pub mod sysctl;
 mod tcp_info;
+mod tcp_memory;
 mod tcp_sockets;
 mod user;
 
@@ -38,5 +39,6 @@ pub use reloading_file::{FileError, ReloadingFile, SettingFile};
 pub use run_directory::{RUN_DIRECTORY, RunDirectory};
 pub use stop_signal::{background_stop_socket, stop_flag, stop_socket};
 pub use tcp_info::{Carried, Spacing, TcpInfo, is_unconnected, tcp_info};
+pub use tcp_memory::{Pressure, TcpMemory};
 pub use tcp_sockets::{TcpSocket, TcpSockets};
 pub use user::{User, UserError};

@@ -10,6 +10,7 @@ use crate::{
     sampler::{HopObservation, Observations, link_entity},
     servers::FlowPlan,
 };
+use host::TcpMemory;
 use record::{
     Direction, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, OfferedFiles, Record,
     Summary, manifest,
@@ -275,10 +276,22 @@ fn sockets(observed: &Observed<'_>) -> Vec<manifest::HopSocket> {
         .collect()
 }
 
-/// Why the run is not to be believed: the emulator could not keep up, or a socket ran with another
-/// congestion control than the scenario says.
+/// What a kernel short of memory does to a run.
+fn short_of_memory(memory: TcpMemory) -> String {
+    let mb = |bytes: units::Bytes| bytes.get() as f64 / 1e6;
+    let ends = memory.pressure.map_or(0.0, |pressure| mb(pressure.ends));
+    format!(
+        "all TCP sockets of the machine held {:.1} MB, and from {ends:.1} MB on (net.ipv4.tcp_mem) the kernel may keep receive \
+         windows at a few segments",
+        mb(memory.held)
+    )
+}
+
+/// Why the run is not to be believed: the emulator could not keep up, the kernel was short of memory for TCP, or a socket ran
+/// with another congestion control than the scenario says.
 fn invalid_reasons(observed: &Observed<'_>, sockets: &[manifest::HopSocket]) -> Vec<String> {
     let mut reasons = observed.links.health.faults();
+    reasons.extend(observed.seen.short_of_memory.map(short_of_memory));
     for (n, plan) in observed.plans.iter().enumerate().filter(|(_, plan)| plan.flow.prepares) {
         let outcome = outcome(observed, &observed.ended[n], observed.verified[n].1);
         if outcome != "complete" {
@@ -310,6 +323,13 @@ fn invalid_reasons(observed: &Observed<'_>, sockets: &[manifest::HopSocket]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shortage_of_memory_is_said_with_both_figures() {
+        let pressure = host::Pressure::parse("1000 2000 3000", 4096);
+        let said = short_of_memory(TcpMemory { held: units::Bytes::new(5_000_000), pressure });
+        assert!(said.contains("held 5.0 MB, and from 4.1 MB on"), "{said}");
+    }
 
     #[test]
     fn hop_without_socket_samples_has_its_best_path_values() {

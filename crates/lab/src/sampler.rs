@@ -3,7 +3,7 @@
 //! [`INTERVAL`], while a run lasts.
 
 use crate::{error::LabError, phases::Phases, sender_limits::SenderLimits};
-use host::{TcpSocket, TcpSockets};
+use host::{TcpMemory, TcpSocket, TcpSockets};
 use record::{Entity, Quantity, Series};
 use std::{
     collections::HashMap,
@@ -107,6 +107,8 @@ pub struct Observations {
     pub series: Series,
     /// The hops, in the order of their places.
     pub hops: Vec<HopObservation>,
+    /// The memory of all TCP sockets when the kernel may have been short of it.
+    pub short_of_memory: Option<TcpMemory>,
 }
 
 /// Looks until `stop` is closed, and then until the hops' sockets are gone, so that what is under
@@ -130,10 +132,13 @@ pub fn watch(
     let mut seen = Observations {
         series: Series::default(),
         hops: vec![HopObservation::default(); hops.len()],
+        short_of_memory: None,
     };
     let mut linger = None;
     loop {
         let mut open = false;
+        let memory = TcpMemory::read().ok().filter(TcpMemory::may_be_short);
+        seen.short_of_memory = seen.short_of_memory.or(memory);
         for (node, view) in &mut views {
             let on_node = |hop: &&HopSockets| hop.node == **node;
             let Some(first) = hops.iter().find(on_node) else { continue };

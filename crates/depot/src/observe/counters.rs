@@ -156,6 +156,7 @@ impl Hop {
             down_bps: 0,
             retransmitted_segments: 0,
             stalls: 0,
+            crept_us: 0,
             rtt_us: None,
             min_rtt_us: None,
             cwnd_bytes: 0,
@@ -184,6 +185,7 @@ impl Hop {
             (&mut self.down_bps, other.down_bps),
             (&mut self.retransmitted_segments, other.retransmitted_segments),
             (&mut self.stalls, other.stalls),
+            (&mut self.crept_us, other.crept_us),
             (&mut self.cwnd_bytes, other.cwnd_bytes),
             (&mut self.sndbuf_bytes, other.sndbuf_bytes),
             (&mut self.rcvbuf_bytes, other.rcvbuf_bytes),
@@ -203,6 +205,7 @@ impl Hop {
             down_bytes: self.down_bytes,
             retransmitted_segments: self.retransmitted_segments,
             stalls: self.stalls,
+            crept_us: self.crept_us,
             ..Self::new(self.side, self.hop)
         }
     }

@@ -47,6 +47,8 @@ pub(crate) struct Tally {
     pub moved: Moved,
     /// Segments that were sent to it again meanwhile.
     pub retransmits: u64,
+    /// For how long its connections crept meanwhile, in microseconds.
+    pub crept_us: u64,
     /// Transfers in which it was slower than it may be.
     pub stalls: u64,
     /// How fast it is now.

@@ -134,11 +134,12 @@ fn address(address: SocketAddr) -> String {
 impl Tcp {
     fn write(&self, side: &str, line: &mut impl Written) {
         let several = self.streams > 1 || self.streams_asked.is_some();
-        let figures: [(&str, Option<Value<'_>>); 13] = [
+        let figures: [(&str, Option<Value<'_>>); 14] = [
             ("cc", Some(self.congestion.as_str().into())),
             ("rtt_us", Some(u64::from(self.rtt_us).into())),
             ("min_rtt_us", self.min_rtt_us.map(|rtt| u64::from(rtt).into())),
             ("retransmits", Some(u64::from(self.retransmitted_segments).into())),
+            ("crept_us", (self.crept_us > 0).then_some(self.crept_us.into())),
             ("cwnd_bytes", Some(self.cwnd_bytes.into())),
             ("sndbuf_bytes", Some(self.sndbuf_bytes.into())),
             ("rcvbuf_bytes", Some(self.rcvbuf_bytes.into())),
@@ -296,6 +297,7 @@ static EXAMPLE: std::sync::LazyLock<Tcp> = std::sync::LazyLock::new(|| Tcp {
     cwnd_bytes: 14_480,
     delivery_rate_bps: None,
     retransmitted_segments: 0,
+    crept_us: 0,
     sndbuf_bytes: 1,
     rcvbuf_bytes: 2,
     held_bytes: 0,

@@ -19,7 +19,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime},
 };
@@ -132,10 +132,21 @@ struct Upstream {
 #[derive(Debug)]
 struct Watched {
     socket: Weak<Wire>,
-    /// Segments retransmitted before this transfer, since connections are reused.
-    before: u32,
-    /// The maximum seen since: a closed socket no longer reports it.
-    during: AtomicU32,
+    /// What the connection had suffered before this transfer, since connections are reused.
+    before: Suffered,
+    /// The most segments retransmitted that were seen since: a closed socket no longer reports them.
+    retransmits: AtomicU32,
+    /// For how long it has crept since, in microseconds.
+    crept_us: AtomicU64,
+}
+
+/// What slowed a connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Suffered {
+    /// Segments retransmitted to the peer.
+    pub retransmits: u32,
+    /// For how long the kernel offered the peer less than an initial window, although all that came was read, in microseconds.
+    pub crept_us: u64,
 }
 
 impl Live {
@@ -371,11 +382,11 @@ impl Live {
         std::iter::once(self.client.socket.clone()).chain(upstream).chain(joined)
     }
 
-    /// Segments retransmitted to the client and to the next hop, as far as they were seen.
-    pub(crate) fn retransmits(&self) -> (u32, u32) {
+    /// What slowed the connections with the client and with the next hop, as far as it was seen.
+    pub(crate) fn suffered(&self) -> (Suffered, Suffered) {
         let upstream = self.upstream();
-        let during = |watched: &Watched| watched.during.load(Relaxed);
-        (during(&self.client), upstream.socket.as_ref().map_or(0, during))
+        let next = upstream.socket.as_ref();
+        (self.client.suffered(), next.map_or_else(Suffered::default, Watched::suffered))
     }
 
     /// Its entry in `/status.json`.
@@ -441,21 +452,36 @@ impl Live {
 
 impl Watched {
     fn new(stream: &Stream) -> Self {
-        Self { socket: stream.watch(), before: stream.resent(), during: AtomicU32::new(0) }
+        Self {
+            socket: stream.watch(),
+            before: Suffered { retransmits: stream.resent(), crept_us: stream.wire().crept_us() },
+            retransmits: AtomicU32::new(0),
+            crept_us: AtomicU64::new(0),
+        }
+    }
+
+    fn suffered(&self) -> Suffered {
+        Suffered {
+            retransmits: self.retransmits.load(Relaxed),
+            crept_us: self.crept_us.load(Relaxed),
+        }
     }
 
     fn read(&self, look: fn(&Wire) -> InForce, paced: &Paced) -> Option<Tcp> {
         let wire = self.socket.upgrade()?;
         let in_force = look(&wire);
-        let during = in_force.retransmits.saturating_sub(self.before);
-        self.during.fetch_max(during, Relaxed);
+        let retransmits = in_force.retransmits.saturating_sub(self.before.retransmits);
+        self.retransmits.fetch_max(retransmits, Relaxed);
+        let crept_us = wire.crept_us().saturating_sub(self.before.crept_us);
+        self.crept_us.fetch_max(crept_us, Relaxed);
         Some(Tcp {
             congestion: in_force.congestion,
             rtt_us: in_force.rtt_us,
             min_rtt_us: in_force.min_rtt_us,
             cwnd_bytes: in_force.cwnd.get(),
             delivery_rate_bps: in_force.delivery_rate.map(units::Rate::bps),
-            retransmitted_segments: during,
+            retransmitted_segments: retransmits,
+            crept_us,
             sndbuf_bytes: in_force.sndbuf_bytes as u64,
             rcvbuf_bytes: in_force.rcvbuf_bytes as u64,
             held_bytes: in_force.held_bytes as u64,

@@ -155,10 +155,10 @@ impl Out<'_> {
         self.all(family, values.map(|(labels, value)| (labels, ConstGauge::new(value))))
     }
 
-    fn counters<'l>(
+    fn counters<'l, N: EncodeCounterValue>(
         &mut self,
         family: &Family,
-        values: impl Iterator<Item = (Labels<'l>, u64)>,
+        values: impl Iterator<Item = (Labels<'l>, N)>,
     ) -> fmt::Result {
         self.all(family, values.map(|(labels, value)| (labels, ConstCounter::new(value))))
     }
@@ -295,6 +295,16 @@ fn held_memory(out: &mut Out<'_>, memory: &Memory) -> fmt::Result {
         ),
         memory.refusals.iter().map(|(of, n)| (vec![("of", of.as_str().into())], *n)),
     )?;
+    for (name, help, value) in [
+        ("host_tcp_memory", "What all TCP sockets of the machine hold", memory.host_tcp_bytes),
+        (
+            "host_tcp_memory_pressure",
+            "With more the kernel is short of memory for TCP, and connections creep (tcp_mem)",
+            memory.host_tcp_pressure_bytes,
+        ),
+    ] {
+        out.gauges(&bytes(name, help), value.into_iter().map(|value| (Vec::new(), value)))?;
+    }
     out.gauge(
         &bytes("resident_memory", "The process's memory, without pipes and sockets"),
         memory.resident_bytes,
@@ -471,6 +481,10 @@ fn hops_counted(out: &mut Out<'_>, hops: &[Hop]) -> fmt::Result {
     out.counters(
         &family("hop_retransmitted_segments", "TCP segments retransmitted to the hop"),
         hops.iter().map(|hop| (of(hop, []), hop.retransmitted_segments)),
+    )?;
+    out.counters(
+        &seconds("hop_crept", "Time in which the kernel offered the hop less than an initial window, with all that came read"),
+        hops.iter().map(|hop| (of(hop, []), hop.crept_us as f64 / 1e6)),
     )?;
     out.counters(
         &family("hop_stalls", "Transfers in which the hop was slower than stall.rate"),

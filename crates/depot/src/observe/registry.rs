@@ -9,7 +9,7 @@ use super::{
     counters::Counters,
     counts::is_connect_failure,
     hops::{Hops, Label, Moved, OTHER, Tally},
-    live::{Asked, Live},
+    live::{Asked, Live, Suffered},
     status::{
         self, EndedSessions, Histogram, MOST_TRANSFERS, Refusals, Side, Tcp, Times, Totals,
         Transfer,
@@ -174,18 +174,18 @@ impl Registry {
             }
             (label, _) => label,
         };
-        let (moved, retransmits) = ended.live.map_or_else(Default::default, |live| {
+        let (moved, suffered) = ended.live.map_or_else(Default::default, |live| {
             state.live.remove(&live.number);
             state.means.up.add(&live.sent);
             state.means.down.add(&live.received);
             state.duration.add(live.since.elapsed());
             live.first_byte().into_iter().for_each(|took| state.first_byte.add(took));
-            (live.moved(), live.retransmits())
+            (live.moved(), live.suffered())
         });
-        state.clients.tally(&client).count(outcome, moved, retransmits.0);
+        state.clients.tally(&client).count(outcome, moved, suffered.0);
         if let Some(upstream) = upstream {
             let tally = state.upstreams.tally(&upstream);
-            tally.count(outcome, moved, retransmits.1);
+            tally.count(outcome, moved, suffered.1);
             if let Some(status) = ended.live.and_then(Live::status) {
                 *tally.answers.entry(status).or_default() += 1;
             }
@@ -352,10 +352,11 @@ fn answers(by_status: &BTreeMap<u16, u64>) -> BTreeMap<String, u64> {
 }
 
 impl Tally {
-    fn count(&mut self, outcome: Outcome, moved: Moved, retransmits: u32) {
+    fn count(&mut self, outcome: Outcome, moved: Moved, suffered: Suffered) {
         *self.outcomes.entry(outcome).or_default() += 1;
         self.moved.add(moved);
-        self.retransmits += u64::from(retransmits);
+        self.retransmits += u64::from(suffered.retransmits);
+        self.crept_us = self.crept_us.saturating_add(suffered.crept_us);
     }
 }
 
@@ -422,14 +423,14 @@ impl Summing {
         self.totals.down_bytes += down.moved;
         self.totals.down_spliced_bytes += down.spliced;
         let moved = Moved { up_bytes: up.moved, down_bytes: down.moved };
-        let retransmits = live.retransmits();
-        for (side, label, retransmits, tcp) in [
-            (Side::Client, Arc::clone(&live.asked.client_hop), retransmits.0, client),
-            (Side::Upstream, live.upstream_hop(), retransmits.1, upstream),
+        let suffered = live.suffered();
+        for (side, label, suffered, tcp) in [
+            (Side::Client, Arc::clone(&live.asked.client_hop), suffered.0, client),
+            (Side::Upstream, live.upstream_hop(), suffered.1, upstream),
         ] {
             let none = || SummedHop::of(side, &label, &Tally::default());
             let hop = self.hops.entry((side, Arc::clone(&label))).or_insert_with(none);
-            hop.add(moved, retransmits, tcp.as_ref());
+            hop.add(moved, suffered, tcp.as_ref());
         }
     }
 }
@@ -446,16 +447,18 @@ impl SummedHop {
             down_bps: tally.rates.down_bps,
             retransmitted_segments: tally.retransmits,
             stalls: tally.stalls,
+            crept_us: tally.crept_us,
             ..status::Hop::new(side, label.to_string())
         };
         Self { hop, rtts_us: 0 }
     }
 
-    fn add(&mut self, moved: Moved, retransmits: u32, tcp: Option<&Tcp>) {
+    fn add(&mut self, moved: Moved, suffered: Suffered, tcp: Option<&Tcp>) {
         let hop = &mut self.hop;
         hop.up_bytes += moved.up_bytes;
         hop.down_bytes += moved.down_bytes;
-        hop.retransmitted_segments += u64::from(retransmits);
+        hop.retransmitted_segments += u64::from(suffered.retransmits);
+        hop.crept_us = hop.crept_us.saturating_add(suffered.crept_us);
         let Some(tcp) = tcp else { return };
         *hop.connections.entry(tcp.congestion.clone()).or_default() += 1;
         hop.streams += u64::from(tcp.streams);

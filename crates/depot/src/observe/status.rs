@@ -239,6 +239,12 @@ pub struct Memory {
     /// transfers, or that of the `client`.
     #[serde(default)]
     pub refusals: BTreeMap<String, u64>,
+    /// What all TCP sockets of the machine hold, where the kernel tells.
+    #[serde(default)]
+    pub host_tcp_bytes: Option<u64>,
+    /// With more than this the kernel is short of memory for TCP (`net.ipv4.tcp_mem`), where it tells.
+    #[serde(default)]
+    pub host_tcp_pressure_bytes: Option<u64>,
     /// The process's own memory, without pipes and sockets.
     pub resident_bytes: u64,
     /// Open files: sockets and ends of pipes.
@@ -343,6 +349,10 @@ pub struct Hop {
     pub retransmitted_segments: u64,
     /// Transfers in which it was slower than `stall` permits.
     pub stalls: u64,
+    /// The time during transfers, since the start and summed over connections, in which the kernel offered it less than an initial
+    /// window although all that came was read, in microseconds.
+    #[serde(default)]
+    pub crept_us: u64,
     /// The mean of the smoothed round-trip times, in microseconds.
     pub rtt_us: Option<u32>,
     /// The minimum round-trip time, in microseconds.
@@ -495,6 +505,10 @@ pub struct Tcp {
     pub delivery_rate_bps: Option<u64>,
     /// Segments retransmitted during this transfer.
     pub retransmitted_segments: u32,
+    /// The time of this transfer in which the kernel offered the peer less than an initial window although all that came was
+    /// read, in microseconds.
+    #[serde(default)]
+    pub crept_us: u64,
     /// The send buffer in bytes, by the kernel's accounting.
     pub sndbuf_bytes: u64,
     /// The receive buffer in bytes, by the kernel's accounting.

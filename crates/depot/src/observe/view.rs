@@ -13,6 +13,7 @@ use crate::{
     spare_descriptors,
     state::{Phase, Shared},
 };
+use host::TcpMemory;
 use relay::buffers;
 use session::Panicked;
 use std::{
@@ -80,6 +81,7 @@ impl View {
             settings.trust.reloads().chain(settings.logins.reloads()).chain(settings.tls.reloads()),
         );
         let limit = spare_descriptors::limit();
+        let host = TcpMemory::read().ok();
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Status {
             schema: SCHEMA,
@@ -104,6 +106,10 @@ impl View {
                 client_share_bytes: config.limits.memory_of_client() as u64,
                 largest_client: shared.kernel_memory.largest_client().map(LargestClient::from),
                 refusals: all.memory_refusals,
+                host_tcp_bytes: host.map(|host| host.held.get()),
+                host_tcp_pressure_bytes: host
+                    .and_then(|host| host.pressure)
+                    .map(|pressure| pressure.begins.get()),
                 resident_bytes: resident_bytes(),
                 // Without a descriptor to look with there are as many as there may be.
                 open_files: fs::read_dir("/proc/self/fd")

@@ -10,7 +10,7 @@ use crate::common::{
     sha256,
 };
 use rustix::net::sockopt;
-use std::{fs, io::Write, net::TcpListener};
+use std::{fs, io::Write, net::TcpListener, time::Duration};
 
 /// An origin with a body.
 fn origin(body: &[u8]) -> Scripted {
@@ -37,6 +37,31 @@ fn depots_use_mptcp_among_themselves_only() {
     assert!(near.contains("upstream_mptcp=true") && !near.contains("client_mptcp"), "{near}");
     let far = far.await_log(&["complete"]);
     assert!(far.contains("client_mptcp=true") && !far.contains("upstream_mptcp"), "{far}");
+}
+
+#[test]
+fn hop_with_a_tiny_window_is_seen_to_creep() {
+    let body = noise(94, 600_000);
+    let sent = body.clone();
+    // Slow enough to be looked at, and still more than the window each time.
+    let origin = Scripted::new(move |mut stream, _| {
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", sent.len()).unwrap();
+        for part in sent.chunks(20_000) {
+            stream.write_all(part).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let depot = Daemon::depot(&format!("admin.listen = \"127.0.0.1:0\"\n{HOP}rcvbuf = \"4KB\""));
+    let (head, got, _) = get(depot.address, &origin.route("-", "/"));
+    assert_eq!((status(&head), sha256(&got)), (200, sha256(&body)));
+    let line = depot.await_log(&["complete", "upstream_crept_us="]);
+    assert!(!line.contains("client_crept_us"), "the client sends next to nothing: {line}");
+    depot.await_log(&["a few segments at a time", "peer=127.0.0.1:"]);
+    let name = "longhaul_depot_hop_crept_seconds_total{side=\"upstream\"";
+    let metrics = self::body(&format!("http://{}/metrics", depot.admin()));
+    let metrics = String::from_utf8(metrics).unwrap();
+    let value = metrics.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(value.rsplit(' ').next().unwrap().parse::<f64>().unwrap() > 0.0, "{value}");
 }
 
 #[test]

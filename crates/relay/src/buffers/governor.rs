@@ -185,7 +185,8 @@ fn more_than(now: Bytes, wanted: u64) -> Option<Bytes> {
     (wanted > now.get() + now.get() / 8).then_some(Bytes::new(wanted))
 }
 
-fn since(before: Bytes, now: Bytes) -> u64 {
+/// What has come to a count that only grows.
+pub(super) fn since(before: Bytes, now: Bytes) -> u64 {
     now.get().saturating_sub(before.get())
 }
 

@@ -13,6 +13,10 @@
 //! client at work may hold more than its share. From there on, what is over its share is treated as if the limit was
 //! nearly reached.
 //!
+//! The kernel has a limit of its own, for all TCP sockets of the machine (`tcp_mem`). Above it no window grows and many shrink to
+//! four segments, so the depot saves before: what all sockets hold of that limit counts as the same part of this one. It refuses
+//! no transfer for that, as other programs may hold it.
+//!
 //! Limits: a transfer under way is never ended. Between two looks, sockets take what arrives; so the limit holds
 //! where less than a quarter of it arrives from one look to the next.
 
@@ -47,6 +51,8 @@ pub struct KernelMemory {
 #[derive(Debug, Default)]
 struct State {
     all: Account,
+    /// What the machine's sockets held of the kernel's limit at the last look, as the same part of this one.
+    of_host: usize,
     /// What all held at the last look, as it counts for clients with few transfers: of the others only what they may have.
     held_for_few: usize,
     hosts: HashMap<IpAddr, Account>,
@@ -207,7 +213,7 @@ impl KernelMemory {
     /// How much memory a transfer gets that begins now.
     pub fn level_at_start(&self, client: IpAddr, share: usize) -> MemoryLevel {
         let state = self.state();
-        let held = state.all.held + self.pipes.held();
+        let held = (state.all.held + self.pipes.held()).max(state.of_host);
         let of_client = state.shares(client, share);
         let is_tight = state.all.is_tight(held, self.limit)
             || of_client.iter().any(|(account, _, share, _)| {
@@ -245,15 +251,23 @@ impl KernelMemory {
         (transfers > 0).then_some(LargestClient { client: *client, transfers, reserved })
     }
 
-    /// A look at all sockets, which hold `sockets` bytes together, and what each client's transfers hold.
+    /// The most that is held.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// A look at all sockets, which hold `sockets` bytes together, at what the machine's sockets hold of the kernel's limit,
+    /// as that part of this limit, and at what each client's transfers hold.
     pub(super) fn measured(
         &self,
         sockets: usize,
+        of_host: usize,
         by_client: &HashMap<IpAddr, usize>,
         share: usize,
     ) -> Look {
         let mut state = self.state();
         state.all.look(sockets);
+        state.of_host = of_host;
         let mut sites: HashMap<IpAddr, usize> = HashMap::new();
         let (mut few, mut many) = (0, 0);
         for (client, held) in by_client {
@@ -274,7 +288,7 @@ impl KernelMemory {
             shrink(accounts);
         }
         drop(state);
-        let mut look = Look::new(self.limit, sockets + self.pipes.held());
+        let mut look = Look::new(self.limit, (sockets + self.pipes.held()).max(of_host));
         if look.held > self.limit / 2 {
             let shares = [(by_client, share), (&sites, of_site(share))];
             look.over = shares.map(|(held, share)| {
@@ -398,7 +412,25 @@ mod tests {
 
     /// A look that finds this held for one client.
     fn look(memory: &KernelMemory, client: IpAddr, held: usize, share: usize) -> Look {
-        memory.measured(held, &HashMap::from([(client, held)]), share)
+        memory.measured(held, 0, &HashMap::from([(client, held)]), share)
+    }
+
+    #[test]
+    fn kernels_own_limit_makes_transfers_save_and_refuses_none() {
+        let (memory, one) = (memory(), ip("10.0.0.1"));
+        let _transfer = memory.begin(one, LIMIT).unwrap();
+        let look = |of_host| memory.measured(1 << 20, of_host, &HashMap::new(), LIMIT);
+        let levels = |mut look: Look| [0, AT_WORK].map(|moved| look.level(one, Free, Some(moved)));
+        assert_eq!(levels(look(LIMIT / 4)), [Free, Free]);
+        assert_eq!(memory.level_at_start(one, LIMIT), Free);
+        assert_eq!(levels(look(LIMIT / 2)), [Free, Free]);
+        assert_eq!(levels(look(LIMIT / 2 + 1)), [Small, Free]);
+        assert_eq!(memory.level_at_start(one, LIMIT), Small);
+        assert_eq!(levels(look(LIMIT / 4 * 3 + 1)), [Cut, Fixed]);
+        assert_eq!(levels(look(LIMIT)), [Cut, Fixed]);
+        assert!(memory.begin(one, LIMIT).is_ok(), "others may hold it");
+        assert_eq!(memory.reserved(), LITTLE, "what others hold is not this depot's");
+        assert_eq!(levels(look(0)), [Free, Free]);
     }
 
     #[test]

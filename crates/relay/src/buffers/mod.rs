@@ -7,6 +7,7 @@
 //! share. After the transfer the kernel tunes the send buffer again. A receive buffer keeps its size, and is
 //! charged, until the connection closes, because its window has been offered.
 
+mod creep;
 mod governor;
 mod kernel_memory;
 mod system;
@@ -23,17 +24,22 @@ use crate::{
         socket_options::{HopOptions, raise_rcvbuf, raise_sndbuf, tuned_sndbuf},
     },
 };
+use creep::Creep;
 use governor::{Bounds, Decision, Governor, Seen};
+use host::TcpMemory;
 use std::{
     collections::{HashMap, HashSet},
     io,
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, Weak},
     time::Duration,
 };
 use system::Limits;
 use tokio::net::TcpStream;
 use units::Bytes;
+
+/// How often the log says at most that connections creep.
+const SAID_AGAIN: Duration = Duration::from_secs(60);
 
 /// How often to call [`BufferTuner::look`].
 pub const PERIOD: Duration = Duration::from_millis(250);
@@ -44,6 +50,8 @@ pub struct BufferTuner {
     connections: HashMap<usize, Connection>,
     /// Whether a refusal by the kernel was logged.
     complained: bool,
+    /// When the log last said that connections creep.
+    said_creeping: Option<Duration>,
 }
 
 /// A transfer under way, as a look needs it.
@@ -64,6 +72,7 @@ struct Connection {
     /// The client that it last had a transfer for, as [`host_key`] has it.
     client: IpAddr,
     governor: Governor,
+    creep: Creep,
     /// Bytes moved over it, in both directions, at the last look.
     moved: Option<u64>,
     /// Its send buffer, if it was raised.
@@ -100,10 +109,14 @@ impl BufferTuner {
         shrink(&mut self.connections);
         let (sockets, by_client) = held_by(live);
         let held = sockets.iter().map(|(_, _, memory)| memory.held).sum();
-        let mut levels = memory.measured(held, &by_client, share);
+        // Where it cannot be read, there is the depot's own limit alone.
+        let host = TcpMemory::read().ok();
+        let of_host = host.map_or(0, |host| host.part_of(memory.limit()));
+        let mut levels = memory.measured(held, of_host, &by_client, share);
         if sockets.is_empty() {
             return;
         }
+        let mut creeping = None;
         let system = Limits::read();
         let raised = self.raised_by_client();
         for (client, socket, held) in sockets {
@@ -114,6 +127,11 @@ impl BufferTuner {
                 .entry(Arc::as_ptr(&socket).addr())
                 .or_insert_with(|| Connection::new(&socket, client));
             connection.client = client;
+            let crept = connection.creep.look(&seen, held.received);
+            if !crept.is_zero() {
+                socket.has_crept(crept);
+                creeping = Some((socket.peer(), seen.window));
+            }
             let level = levels.level(client, socket.memory_level(), connection.moved(&seen));
             // A socket that cannot be restricted goes on without.
             let _ = socket.set_memory_level(level);
@@ -131,6 +149,33 @@ impl BufferTuner {
                 );
             }
         }
+        if let Some((peer, window)) = creeping {
+            self.say_creeping(at, peer, window, host);
+        }
+    }
+
+    /// Says once a minute that connections creep, of which this is one.
+    fn say_creeping(
+        &mut self,
+        at: Duration,
+        peer: SocketAddr,
+        window: Bytes,
+        host: Option<TcpMemory>,
+    ) {
+        if self.said_creeping.is_some_and(|said| at.saturating_sub(said) < SAID_AGAIN) {
+            return;
+        }
+        self.said_creeping = Some(at);
+        let pressure = host.and_then(|host| host.pressure);
+        tracing::warn!(
+            %peer,
+            window = window.get(),
+            tcp_memory = host.map(|host| host.held.get()),
+            pressure_begins = pressure.map(|pressure| pressure.begins.get()),
+            "the kernel offers this peer a few segments at a time, although all that comes is read: it is short of memory for \
+             TCP (net.ipv4.tcp_mem), or this control group is near its limit, or the receive buffer is fixed and tiny \
+             (docs/troubleshooting.md, A hop creeps)"
+        );
     }
 
     /// What each client's raised buffers have of the memory.
@@ -204,7 +249,8 @@ struct Look<'a> {
 impl Connection {
     fn new(socket: &Arc<Wire>, client: IpAddr) -> Self {
         let (socket, governor) = (Arc::downgrade(socket), Governor::default());
-        Self { socket, client, governor, moved: None, sending: None, receiving: None }
+        let creep = Creep::default();
+        Self { socket, client, governor, creep, moved: None, sending: None, receiving: None }
     }
 
     /// Bytes moved since the last look, if there was one.
@@ -223,7 +269,7 @@ impl Connection {
             self.sending = None;
         }
         // What was seen belongs to a transfer that is over.
-        self.governor = Governor::default();
+        (self.governor, self.creep) = (Governor::default(), Creep::default());
         self.sending.is_some() || self.receiving.is_some()
     }
 

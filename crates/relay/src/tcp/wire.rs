@@ -37,6 +37,8 @@ pub struct Wire {
     paced: AtomicU64,
     /// The segments sent again so far, when they were last looked at.
     resent: AtomicU32,
+    /// For how long it has crept, in microseconds.
+    crept_us: AtomicU64,
 }
 
 /// What is known of a connection. Whatever is set on it is set by way of [`Wire`], so that this is true.
@@ -57,6 +59,7 @@ impl Wire {
             known: Mutex::default(),
             paced: AtomicU64::new(Spacing::Free.to_kernel()),
             resent: info.retransmits.into(),
+            crept_us: AtomicU64::new(0),
         })
     }
 
@@ -73,6 +76,17 @@ impl Wire {
     /// The segments sent again so far, when they were last looked at.
     pub fn resent(&self) -> u32 {
         self.resent.load(Relaxed)
+    }
+
+    /// For how long the kernel has offered the peer less than an initial window, although all that came was read, in
+    /// microseconds; as far as anybody looked.
+    pub fn crept_us(&self) -> u64 {
+        self.crept_us.load(Relaxed)
+    }
+
+    /// It has crept for so much longer.
+    pub(crate) fn has_crept(&self, time: Duration) {
+        self.crept_us.fetch_add(u64::try_from(time.as_micros()).unwrap_or(0), Relaxed);
     }
 
     /// What is in force on it now.
