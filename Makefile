@@ -2,7 +2,9 @@
 # make demo    the main job on this machine: installs what is missing, builds, runs
 # make check   formatting, clippy, and the tests that need no emulator, depot or kernel program, nor
 #              root: a few minutes, for each commit
-# make test    all tests
+# make test    all tests, in lanes side by side (scripts/run-tests)
+# make test-long
+#              what takes too long for each change: more random cases of the tests that take a number of them
 # make test-declared
 #              the same as root, where nothing but what the targets below declare is installed; also the demo's
 #              tests, the Debian package and each bench with what theirs declare
@@ -30,7 +32,7 @@ LIBDIR := $(PREFIX)/lib
 # What the package may install, in MB: the binary without its line tables is 27 MB.
 DEB_LIMIT := 40
 
-.PHONY: install-lib deb deb-check demo check test test-declared lint build study study-emulated study-simulated \
+.PHONY: install-lib deb deb-check demo check test test-long test-declared lint build study study-emulated study-simulated \
     deps-build deps-run deps-deb deps-deb-check deps-test deps-bench deps-bench-programs
 
 demo: deps-run build
@@ -62,7 +64,12 @@ deb-check: deps-deb-check deb
 # user, so that no file of root's is left in target/.
 test: deps-test
 	cargo test --workspace --locked --no-run
-	$(SUDO) cargo test --workspace --locked --no-fail-fast
+	$(SUDO) scripts/run-tests
+
+# Both take other cases each time, and print the seed that repeats them.
+test-long: deps-test
+	LONGHAUL_CONVERSATIONS=20000 cargo test --workspace --locked --test alone -- conversations:: --nocapture
+	LONGHAUL_ANSWERS_SECONDS=600 cargo test --workspace --locked --test client -- answers:: --nocapture
 
 # A test that needs an undeclared program passes on a machine that has it from before, and fails here. The two tests
 # are the demo's and the package's work, with what the demo and the package declare.

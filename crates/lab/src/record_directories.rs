@@ -6,7 +6,7 @@ use record::{Record, manifest::CongestionControl};
 use scenario::Run;
 use std::{
     collections::BTreeMap,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -68,16 +68,26 @@ impl WorkDirectory {
         for entry in fs::read_dir(parent).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name();
-            let of_process =
-                name.to_string_lossy().strip_prefix(Self::PREFIX).map(str::parse::<u32>);
             let gone = |pid: u32| !Path::new("/proc").join(pid.to_string()).exists();
-            if of_process.is_some_and(|pid| pid.is_ok_and(gone)) {
+            if Self::process_of(&name.to_string_lossy()).is_some_and(gone) {
                 fs::remove_dir_all(entry.path()).map_err(failed)?;
             }
         }
-        let folder = parent.join(format!("{}{}", Self::PREFIX, std::process::id()));
-        fs::create_dir_all(&folder).map_err(failed)?;
-        Ok(Self(folder))
+        // One process may run several labs.
+        let name = |number: u32| format!("{}{}-{number}", Self::PREFIX, std::process::id());
+        let mut folders = (0..=u32::MAX).map(|number| parent.join(name(number)));
+        let made = folders.find_map(|folder| match fs::create_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
+            made => Some(made.map(|()| Self(folder))),
+        });
+        made.expect("there are more numbers than folders").map_err(failed)
+    }
+
+    /// The process that made a folder of this name, if it is a working folder.
+    fn process_of(name: &str) -> Option<u32> {
+        let (process, number) = name.strip_prefix(Self::PREFIX)?.split_once('-')?;
+        number.parse::<u32>().ok()?;
+        process.parse().ok()
     }
 
     /// Where it is.
@@ -128,4 +138,28 @@ pub fn keep_logs(from: &Path, folder: &Path) -> Result<(), LabError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn working_folders_are_apart_and_those_of_ended_processes_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let left = folder.path().join(format!(".longhaul-{}-3", ended.id()));
+        let others = [".longhaul-x", ".longhaul-1-x"].map(|name| folder.path().join(name));
+        for folder in others.iter().chain([&left]) {
+            fs::create_dir(folder).unwrap();
+        }
+        let out = folder.path().join("out");
+        let two = [(); 2].map(|()| WorkDirectory::new(&out).unwrap());
+        assert_ne!(two[0].path(), two[1].path());
+        let paths = two.each_ref().map(|work| work.path().to_owned());
+        assert!(!left.exists() && others.iter().chain(&paths).all(|folder| folder.exists()));
+        drop(two);
+        assert!(!paths.iter().any(|folder| folder.exists()));
+    }
 }

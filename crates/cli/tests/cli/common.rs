@@ -9,20 +9,14 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Command, Output},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Held by a test that brings a network up: two cores don't run several in real time.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static NETWORK: Mutex<()> = Mutex::new(());
-    // A test that failed has not harmed what this guards.
-    NETWORK.lock().unwrap_or_else(PoisonError::into_inner)
-}
+pub use testkit::{Turn, alone, one_of_two};
 
 /// Held by a test that loads congestion controls, whose names are the machine's: none of longhaul's
 /// is there before, nor anything of them after.
 pub struct Kernel {
-    _alone: MutexGuard<'static, ()>,
+    _alone: Turn,
 }
 
 impl Kernel {

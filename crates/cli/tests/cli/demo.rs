@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The demo, small: real nginx, curl and aria2 over the emulated path, six ways.
 
-use crate::common::{alone, call, measured, processes_with, text};
+use crate::common::{call, measured, one_of_two, processes_with, text};
 use serde_json::Value;
 use std::path::Path;
 
 #[test]
 fn every_variant_delivers_the_file_and_records_its_route() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("records");
     let out_text = out.to_str().unwrap();
@@ -90,7 +90,7 @@ fn check_bytes_on_the_links(record: &Path, links: usize) {
 
 #[test]
 fn download_at_its_time_limit_is_reported_with_its_bytes() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let folder = tempfile::tempdir().unwrap();
     let document = measured(&[
         "demo",

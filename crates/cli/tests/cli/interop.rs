@@ -2,14 +2,13 @@
 //! The second implementation of sessions, in Python and written from docs/lsl.md, against itself and against
 //! `longhaul send` and `recv`.
 
-use crate::common::{alone, text};
+use crate::common::text;
 use std::process::Command;
 
 /// Debian's, which has numpy.
 const PYTHON: &str = "/usr/bin/python3";
 
 fn run(script: &str, arguments: &[&str]) {
-    let _alone = alone();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../interop");
     // Each check has limits of its own; this one is for what they forget.
     let output = Command::new("timeout")

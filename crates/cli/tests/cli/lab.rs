@@ -2,8 +2,8 @@
 //! `longhaul lab` and `longhaul report`: resuming, interruption, and what is refused.
 
 use crate::common::{
-    alone, call, done, longhaul, measured, namespaces, processes_with, refused, scenario, text,
-    until,
+    alone, call, done, longhaul, measured, namespaces, one_of_two, processes_with, refused,
+    scenario, text, until,
 };
 use std::{
     path::{Path, PathBuf},
@@ -54,7 +54,7 @@ fn small(folder: &Path) -> (String, String) {
 
 #[test]
 fn a_run_over_ipv6_is_recorded_reported_and_not_run_again() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let folder = tempfile::tempdir().unwrap();
     let (file, out) = small(folder.path());
     let first = measured(&["lab", "run", &file, "--json", "--out", &out]);
@@ -95,7 +95,7 @@ fn a_run_over_ipv6_is_recorded_reported_and_not_run_again() {
 /// Through a depot, and then at once over the connections that the first flow has left.
 #[test]
 fn depot_fetches_from_a_program_with_a_rate() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rated.toml");
     let rated = SMALL.replace("bytes = \"2MB\"", "bytes = \"2MB\"\napp_rate = \"10mbit\"");
@@ -379,7 +379,7 @@ set = { "flow.first.site" = true, "flow.second.site" = true }
 
 #[test]
 fn a_flow_after_another_goes_over_the_connections_that_it_left() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("kept.toml");
     std::fs::write(&file, KEPT).unwrap();
@@ -475,7 +475,7 @@ fn unknown_variant_without_variants_is_refused() {
 
 #[test]
 fn the_papers_scenarios_run() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
     for (file, point) in [

@@ -3,7 +3,7 @@
 //! wrongly.
 
 use crate::{
-    common::{alone, longhaul, refused, text, two_nodes, until},
+    common::{longhaul, one_of_two, refused, text, two_nodes, until},
     wan::Up,
 };
 use serde_json::Value;
@@ -169,7 +169,7 @@ fn removed_device_ends_the_monitor_with_its_results() {
 
 #[test]
 fn monitor_on_an_emulated_node_sees_the_nodes_device() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let folder = tempfile::tempdir().unwrap();
     let file = two_nodes(folder.path());
     let network = Up::new("monitor", file.to_str().unwrap());

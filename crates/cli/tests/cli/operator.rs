@@ -3,16 +3,20 @@
 //! installed Debians that systemd has booted, `deploy/container/README.md` with a real image. Takes root, a Debian mirror, and
 //! what `make deps-test` installs.
 
-use crate::{common::alone, package};
+use crate::package;
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    sync::{Mutex, PoisonError},
 };
 
 /// Runs a script of `scripts/` on a file, with root's rights and a directory for the archives that it
-/// makes, which are kept for the next time. One at a time is enough for two processors.
+/// makes, which are kept for the next time. One at a time is enough for two processors, with what tests leave of them
+/// that run in real time meanwhile (`SCHED_IDLE`).
 pub fn follow(script: &str, file: &Path, needs: &[(&str, &str)]) -> String {
-    let _alone = alone();
+    static GUIDES: Mutex<()> = Mutex::new(());
+    // A test that failed has not harmed what this guards.
+    let _one = GUIDES.lock().unwrap_or_else(PoisonError::into_inner);
     for (program, package) in needs {
         let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
             .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
@@ -20,13 +24,13 @@ pub fn follow(script: &str, file: &Path, needs: &[(&str, &str)]) -> String {
         assert!(found, "{program} is missing: apt install {package}");
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts").join(script);
-    let output = Command::new("timeout")
-        .args(["--kill-after=10", "600"])
+    let output = Command::new("chrt")
+        .args(["--idle", "0", "timeout", "--kill-after=10", "600"])
         .arg(script)
         .arg(file)
         .arg(env!("CARGO_TARGET_TMPDIR"))
         .output()
-        .expect("`timeout` (Debian: coreutils) runs");
+        .expect("`chrt` (Debian: util-linux) runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     String::from_utf8_lossy(&output.stdout).into_owned()

@@ -4,7 +4,7 @@
 
 use crate::{
     chain::eventually,
-    common::{alone, call, text},
+    common::{call, text},
     emulated::{B, D1, D2, On, depot, network},
     wan::Up,
 };
@@ -221,7 +221,6 @@ fn shell(script: &str) {
 
 #[test]
 fn programs_of_the_table_go_through_both_depots() {
-    let _alone = alone();
     let servers = Servers::start();
     for Program { name, plain, agent } in table().program {
         assert!(servers.by_run(&plain) > 0, "{name}: no connection");
@@ -273,7 +272,6 @@ fn code(cell: &str) -> Vec<&str> {
 /// Each row is followed as it stands, with a program and a host in it. A row that this test does not know fails it.
 #[test]
 fn ways_of_the_readme_work_as_written() {
-    let _alone = alone();
     let servers = Servers::start();
     let programs = table().program;
     let named = |name: &str| {

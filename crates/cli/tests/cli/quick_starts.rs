@@ -3,7 +3,7 @@
 //! emulated networks and a paced device.
 
 use crate::{
-    common::{Kernel, alone, call, text},
+    common::{Kernel, call, one_of_two, text},
     pace::Cleared,
 };
 use host::Namespace;
@@ -111,7 +111,7 @@ fn depot_works_as_printed() {
 
 #[test]
 fn download_over_an_emulated_path_works_as_printed() {
-    let _alone = alone();
+    let _turn = one_of_two();
     assert!(!call(&["wan", "status"]).status.success(), "a network is up; take it down first");
     let _down = Down;
     follow(&DOWNLOAD);
@@ -119,19 +119,19 @@ fn download_over_an_emulated_path_works_as_printed() {
 
 #[test]
 fn comparison_works_as_printed() {
-    let _alone = alone();
+    let _turn = one_of_two();
     follow(&["start/compare.md"]);
 }
 
 #[test]
 fn tutorial_of_scenarios_works_as_printed() {
-    let _alone = alone();
+    let _turn = one_of_two();
     follow(&["scenario.md"]);
 }
 
 #[test]
 fn network_of_the_guide_works() {
-    let _alone = alone();
+    let _turn = one_of_two();
     assert!(!call(&["wan", "status"]).status.success(), "a network is up; take it down first");
     let _down = Down;
     follow(&["wan.md"]);

@@ -2,7 +2,7 @@
 //! `longhaul send` through depots over an emulated wide-area network, and what may happen to it there.
 
 use crate::{
-    common::{alone, json, text},
+    common::{json, text},
     emulated::{B, D1, D2, On, depot, network},
     wan::Up,
 };
@@ -107,7 +107,6 @@ impl<'n> Transfer<'n> {
 
 #[test]
 fn transfers_survive_depots_bits_ends_and_an_outage() {
-    let _alone = alone();
     let root = tempfile::tempdir().unwrap();
     let network = network(root.path());
     let chain = format!("{D1},{D2}");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul wan`: a network kept up in the background, used, taken down, and killed.
 
-use crate::common::{alone, call, json, longhaul, refused, setting, text, two_nodes, until};
+use crate::common::{call, json, longhaul, one_of_two, refused, setting, text, two_nodes, until};
 use std::{fs::Permissions, os::unix::fs::PermissionsExt, process::Stdio};
 
 /// Takes the network down even where the test fails.
@@ -34,7 +34,7 @@ impl Drop for Up {
 
 #[test]
 fn wan_exec_runs_any_program() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let folder = tempfile::tempdir().unwrap();
     let file = two_nodes(folder.path());
     let network = Up::new("use", file.to_str().unwrap());
@@ -63,7 +63,7 @@ fn wan_exec_runs_any_program() {
 #[test]
 fn wan_exec_runs_sysctl_for_the_node_alone() {
     const KEY: &str = "net.ipv4.tcp_slow_start_after_idle";
-    let _alone = alone();
+    let _turn = one_of_two();
     let folder = tempfile::tempdir().unwrap();
     let file = two_nodes(folder.path());
     let network = Up::new("sysctl", file.to_str().unwrap());
@@ -90,7 +90,7 @@ fn wan_exec_runs_sysctl_for_the_node_alone() {
 
 #[test]
 fn down_takes_everything_down_and_says_so_afterwards() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let folder = tempfile::tempdir().unwrap();
     let file = two_nodes(folder.path());
     let network = Up::new("down", file.to_str().unwrap());
@@ -104,7 +104,7 @@ fn down_takes_everything_down_and_says_so_afterwards() {
 
 #[test]
 fn killed_network_does_not_block_the_next() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let folder = tempfile::tempdir().unwrap();
     let file = two_nodes(folder.path());
     let network = Up::new("kill", file.to_str().unwrap());
@@ -129,7 +129,7 @@ fn wrong_use_is_refused() {
 
 #[test]
 fn one_of_two_networks_gets_a_shared_name() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let folder = tempfile::tempdir().unwrap();
     let file = two_nodes(folder.path());
     let name = format!("test-race-{}", std::process::id());
@@ -148,7 +148,7 @@ fn one_of_two_networks_gets_a_shared_name() {
 
 #[test]
 fn a_machine_without_ip_is_told_what_to_install() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let folder = tempfile::tempdir().unwrap();
     let file = two_nodes(folder.path());
     let name = format!("test-lacks-{}", std::process::id());

@@ -12,13 +12,11 @@ mod memory;
 mod scale;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use testkit::Turn;
 
 /// Held by a test while it runs, with all the open files that the kernel gives this process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    // A test that failed has not harmed what this guards.
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+fn alone() -> Turn {
+    let alone = testkit::alone();
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit).unwrap();

@@ -15,10 +15,11 @@ use longhaul_depot::status::Status;
 use std::{
     ops::Range,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
 };
+use testkit::Turn;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     runtime::Runtime,
@@ -49,7 +50,7 @@ fn depot(folder: &tempfile::TempDir, more: &str) -> (Daemon, Heap) {
 }
 
 /// Alone, with as many open files as it takes.
-fn alone() -> MutexGuard<'static, ()> {
+fn alone() -> Turn {
     let alone = crate::alone();
     // Two sockets and a pipe for each transfer, at the depot.
     let least = (IDLE + 5 * ACTIVE) as u64;

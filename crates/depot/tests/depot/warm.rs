@@ -274,6 +274,8 @@ fn grown_connection_serves_the_next_request() {
         "that of the request is not primed: {before:?}"
     );
     for _ in 0..3 {
+        // One that has not come back yet would be replaced by another.
+        eventually("all of them wait", || idle(&near) >= 4);
         served(&near, &route);
     }
     let after = carried();

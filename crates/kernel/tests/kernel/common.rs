@@ -11,17 +11,14 @@ use std::{
     io::{self, Read, Write},
     net::{Ipv4Addr, TcpListener},
     process::Command,
-    sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
 /// Held by every test that loads something: names of congestion controls are the machine's, and whose calls
 /// are recorded needs the processors.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static MACHINE: Mutex<()> = Mutex::new(());
-    // A test that failed has not harmed what this guards.
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn alone() -> testkit::Turn {
+    testkit::alone()
 }
 
 /// Runs a test's body in a network namespace of its own, which goes with its thread.

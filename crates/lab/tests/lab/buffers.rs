@@ -9,7 +9,7 @@
 //! Only sizes read back from the sockets and drops counted by the emulator are judged.
 
 use crate::{
-    common::{Measured, alone, credible},
+    common::{Measured, credible, one_of_two},
     draft::Draft,
 };
 use scenario::Scenario;
@@ -193,7 +193,7 @@ const KERNEL: &str = "[[hop]]\npeer = \"0.0.0.0/0\"\nbuffers = \"kernel\"";
 
 #[test]
 fn the_send_buffer_follows_the_path_and_does_not_overshoot() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let low = Tuned { sndbuf: "1MB", rcvbuf: "64MB" };
     // Left to the kernel it stays where its limit is: far less than a BDP.
     right(low, KERNEL, |kernel| kernel.sndbuf == 1 << 20);
@@ -207,7 +207,7 @@ fn the_send_buffer_follows_the_path_and_does_not_overshoot() {
 
 #[test]
 fn the_receive_buffer_is_raised_beyond_the_kernels_limit() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let low = Tuned { sndbuf: "64MB", rcvbuf: "4MB" };
     right(low, KERNEL, |kernel| kernel.rcvbuf <= 4 << 20);
     // The depot's own doing: beyond that limit, and not without end, though here the window cannot follow

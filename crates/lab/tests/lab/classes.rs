@@ -2,7 +2,7 @@
 //! Classes for several bottlenecks in an emulated run: the same transfers from one host, by a class for each
 //! bottleneck and by one queue, over buffers of 40 packets. Takes root, nginx and curl.
 
-use crate::common::{Measured, alone, credible, emulated::emulated};
+use crate::common::{Measured, credible, emulated::emulated, one_of_two};
 use longhaul_lab::Method;
 use record::{LinkSummary, RunResults};
 use scenario::{Run, Scenario};
@@ -82,7 +82,7 @@ fn forward<'r>(recorded: &'r RunResults, name: &str) -> &'r LinkSummary {
 
 #[test]
 fn classes_drop_nothing_and_a_single_queue_drops() {
-    let _alone = alone();
+    let _turn = one_of_two();
     credible(|| {
         let recorded = emulated(&runs(&[]));
         let [classes, queue] = &recorded[..] else { panic!("two runs") };

@@ -2,7 +2,7 @@
 //! What limits a kernel's sender, and a simulated one in the same scenario. Takes root.
 
 use crate::{
-    common::{Measured, alone, credible, emulated::recorded},
+    common::{Measured, credible, emulated::recorded, one_of_two},
     draft::Draft,
 };
 use longhaul_lab::Method;
@@ -42,7 +42,7 @@ enum Compared {
 
 /// Holds the machine, runs both, and compares.
 fn assert_planted(planted: Limit, scenario: &Scenario, compared: Compared) {
-    let _alone = alone();
+    let _turn = one_of_two();
     let simulated_run = recorded(&scenario.runs, Method::Sim);
     let simulated = shares(&simulated_run);
     assert_eq!(simulated.largest(), planted, "simulated: {simulated:?}");

@@ -7,7 +7,7 @@
 //! And what a sender finds of its path, by the kernel's own figures of its socket.
 
 use crate::{
-    common::{Measured, alone, credible, emulated::emulated},
+    common::{Measured, credible, emulated::emulated, one_of_two},
     draft::Draft,
 };
 use kernel::pace::{DevicePacer, Frames, Match, Method, Options, Rule, Target};
@@ -70,7 +70,7 @@ fn compare(measured: f64, expected: f64, what: &str, wrong: &mut Vec<String>) {
 
 #[test]
 fn datagrams_leave_at_the_rate_of_equation_2_whatever_the_gap() {
-    let _alone = alone();
+    let _turn = one_of_two();
     for gap in [30, 200, 757, 1514, 6000, 20_000, 60_000] {
         credible(|| datagrams(gap));
     }
@@ -106,7 +106,7 @@ fn datagrams(gap: u64) -> Measured {
 
 #[test]
 fn a_tcp_stream_leaves_at_its_rate_and_arrives_as_it_was() {
-    let _alone = alone();
+    let _turn = one_of_two();
     credible(|| stream(Rate::bits_per_second(30_000_000)));
 }
 
@@ -185,7 +185,7 @@ set = { "pacing.find_cap" = true }
 
 #[test]
 fn a_cap_is_found_and_what_it_cuts_is_not_lost() {
-    let _alone = alone();
+    let _turn = one_of_two();
     credible(|| {
         let runs = Scenario::parse(GROWING, "cap", &[] as &[&str]).expect("a sound scenario").runs;
         let recorded = emulated(&runs);

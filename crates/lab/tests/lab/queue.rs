@@ -2,7 +2,7 @@
 //! Queue disciplines under the kernel's TCP and under the simulated one: the same link does alike to both.
 //! Takes root.
 
-use crate::common::{Measured, alone, credible, emulated::recorded};
+use crate::common::{Measured, credible, emulated::recorded, one_of_two};
 use longhaul_lab::Method;
 use record::RunResults;
 use scenario::Scenario;
@@ -78,7 +78,7 @@ impl Found {
 
 #[test]
 fn emulator_and_simulator_agree_about_every_discipline() {
-    let _alone = alone();
+    let _turn = one_of_two();
     for (kind, ecn) in [("red", true), ("pie", false), ("codel", true), ("fq_codel", false)] {
         let runs = scenario(kind, ecn).runs;
         let simulated = Found::of_all(&recorded(&runs, Method::Sim));

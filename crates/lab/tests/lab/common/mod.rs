@@ -3,15 +3,7 @@
 
 pub mod emulated;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Held by each test that emulates: two cores don't run several emulators in real time, and the names
-/// of congestion controls are the machine's.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static MACHINE: Mutex<()> = Mutex::new(());
-    // A test that failed has not harmed what this guards.
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
-}
+pub use testkit::{alone, one_of_two};
 
 /// Measures until nothing is wrong. What is wrong counts at once where the emulator says no fault of
 /// its own; what keeps it from keeping up is often gone a moment later, so it has two more tries.
