@@ -214,7 +214,7 @@ fn a_terminal_shows_the_last_second() {
                   sleep 0.01; done) & exec \"$0\" monitor lo --duration 4s";
     let run = format!("unshare --net bash -c '{script}' {}", longhaul().get_program().display());
     let mut command = Command::new("script");
-    command.args(["--quiet", "--command", &run]).arg(&seen);
+    command.args(["--quiet", "--command", &run]).arg(&seen).env("TERM", "xterm");
     let output = command.output().expect("script, of util-linux");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let seen = fs::read_to_string(&seen).unwrap();

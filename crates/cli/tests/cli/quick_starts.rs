@@ -7,7 +7,13 @@ use crate::{
     pace::Cleared,
 };
 use host::Namespace;
-use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 /// How to download through depots: the README leads there.
 pub const DOWNLOAD: [&str; 1] = ["start/download.md"];
@@ -111,8 +117,8 @@ fn depot_works_as_printed() {
 
 #[test]
 fn download_over_an_emulated_path_works_as_printed() {
+    let _named = default_network();
     let _turn = one_of_two();
-    assert!(!call(&["wan", "status"]).status.success(), "a network is up; take it down first");
     let _down = Down;
     follow(&DOWNLOAD);
 }
@@ -131,10 +137,19 @@ fn tutorial_of_scenarios_works_as_printed() {
 
 #[test]
 fn network_of_the_guide_works() {
+    let _named = default_network();
     let _turn = one_of_two();
-    assert!(!call(&["wan", "status"]).status.success(), "a network is up; take it down first");
     let _down = Down;
     follow(&["wan.md"]);
+}
+
+/// The network whose name is the default: one at a time.
+fn default_network() -> MutexGuard<'static, ()> {
+    static NETWORK: Mutex<()> = Mutex::new(());
+    // A test that failed has not harmed what this guards.
+    let network = NETWORK.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(!call(&["wan", "status"]).status.success(), "a network is up; take it down first");
+    network
 }
 
 /// Takes the network down that a guide which failed has left.

@@ -68,7 +68,6 @@ fn removed_device_is_noticed_despite_a_new_one_of_its_name() {
 /// The test starts itself once more, and kills that.
 #[test]
 fn killed_it_leaves_nothing_in_the_kernel() {
-    let _alone = alone();
     if is_once_more() {
         let directions =
             vec![longhaul_kernel::monitor::Direction::Out, longhaul_kernel::monitor::Direction::In];
@@ -77,6 +76,7 @@ fn killed_it_leaves_nothing_in_the_kernel() {
         std::thread::sleep(Duration::from_secs(60));
         return;
     }
+    let _alone = alone();
     let test = "monitor::lacking::killed_it_leaves_nothing_in_the_kernel";
     let mut child = once_more(&[], test).stdout(Stdio::null()).spawn().expect("this binary");
     let held = || programs_of(child.id());
