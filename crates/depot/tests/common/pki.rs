@@ -2,13 +2,24 @@
 //! A certificate authority of the test's own, and depots and origins that have its certificates.
 
 use super::{
-    client::curl,
+    client::{connect, curl},
     process::Daemon,
     web::{NGINX, Server, nginx_conf},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use std::{fs, net::SocketAddr, path::PathBuf, time::SystemTime};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+    time::SystemTime,
+};
 use tempfile::TempDir;
+use tokio_rustls::rustls::{
+    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, Stream,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
 
 /// An authority, and what it has signed, as files.
 pub struct Pki {
@@ -78,6 +89,13 @@ impl Pki {
         self.file("roots.pem")
     }
 
+    /// The settings of a client that trusts the authority, and resumes its sessions.
+    pub fn client_config(&self) -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(self.roots()).unwrap()).unwrap();
+        Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
+    }
+
     /// The settings of a depot that speaks TLS alone, with the certificate of this name.
     pub fn settings(&self, own: &str, more: &str) -> String {
         let file = |name: &str| self.file(name).display().to_string();
@@ -125,4 +143,17 @@ pub fn url(depots: &[Daemon], origin: SocketAddr, path: &str) -> String {
         depots[1..].iter().map(|depot| format!("https:{}", depot.address)).collect();
     let chain = if chain.is_empty() { "-".to_owned() } else { chain.join(",") };
     format!("https://{}/lh1/fetch/{chain}/https:{origin}{path}", depots[0].address)
+}
+
+/// A question of a client to a depot over a new connection: whether its TLS session was resumed.
+pub fn handshake_kind(config: &Arc<ClientConfig>, depot: SocketAddr) -> HandshakeKind {
+    let name = ServerName::from(depot.ip());
+    let mut tls = ClientConnection::new(Arc::clone(config), name).unwrap();
+    let mut socket = connect(depot);
+    let mut stream = Stream::new(&mut tls, &mut socket);
+    let question = "OPTIONS * HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n";
+    stream.write_all(question.as_bytes()).unwrap();
+    // What it is known by comes with the answer.
+    let _ = stream.read_to_end(&mut Vec::new());
+    tls.handshake_kind().unwrap()
 }

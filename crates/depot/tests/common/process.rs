@@ -10,7 +10,8 @@
 use super::PATIENCE;
 use std::{
     io::{BufRead, BufReader, Write},
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener},
+    os::fd::OwnedFd,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -276,6 +277,16 @@ impl Daemon {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         command
+    }
+
+    /// A depot that is handed a listener as systemd does it.
+    pub fn activated(listener: &TcpListener, settings: &str) -> Self {
+        // By way of its standard input: no other test's program inherits it, and a shell may know no
+        // number of a descriptor above 9.
+        let line = "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 </dev/null";
+        let mut command = Self::command(line, "depot", settings);
+        command.stdin(OwnedFd::from(listener.try_clone().unwrap()));
+        Self::launched(&mut command).unwrap()
     }
 
     /// As [`launch`](Self::launch), by a command.

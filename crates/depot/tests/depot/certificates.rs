@@ -2,8 +2,8 @@
 //! Certificates that are read while a depot runs: judged, and taken only if clients take them as those before.
 
 use crate::common::{
-    client::{body, connect},
-    pki::{Pki, url},
+    client::body,
+    pki::{Pki, handshake_kind, url},
     process::{Daemon, eventually},
     scripted::Scripted,
 };
@@ -11,14 +11,9 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose
 use rustix::process::Signal;
 use std::{
     fs,
-    io::{Read, Write},
-    sync::Arc,
     time::{Duration, SystemTime},
 };
-use tokio_rustls::rustls::{
-    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, Stream,
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
-};
+use tokio_rustls::rustls::HandshakeKind;
 
 const DAY: Duration = Duration::from_secs(86_400);
 const ADMIN: &str = "admin.listen = \"127.0.0.1:0\"";
@@ -165,20 +160,8 @@ fn certificate_for_configured_name_is_taken() {
 fn changed_certificate_ends_session_resumption() {
     let pki = Pki::new();
     let depot = pki.depot(ADMIN);
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(pki.roots()).unwrap()).unwrap();
-    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    let config = Arc::new(config);
-    let kind = || {
-        let name = ServerName::from(depot.address.ip());
-        let mut tls = ClientConnection::new(Arc::clone(&config), name).unwrap();
-        let mut socket = connect(depot.address);
-        let mut stream = Stream::new(&mut tls, &mut socket);
-        let question = "OPTIONS * HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n";
-        stream.write_all(question.as_bytes()).unwrap();
-        let _ = stream.read_to_end(&mut Vec::new());
-        tls.handshake_kind().unwrap()
-    };
+    let config = pki.client_config();
+    let kind = || handshake_kind(&config, depot.address);
     assert_eq!([kind(), kind()], [HandshakeKind::Full, HandshakeKind::Resumed]);
     let until = || depot.status().certificates[0].not_after_unix_s;
     let before = until();

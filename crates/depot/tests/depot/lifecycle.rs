@@ -15,12 +15,9 @@ use std::{
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
-    os::{
-        fd::OwnedFd,
-        unix::{
-            fs::PermissionsExt,
-            net::{UnixDatagram, UnixListener, UnixStream},
-        },
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixDatagram, UnixListener, UnixStream},
     },
     path::Path,
     sync::{
@@ -219,16 +216,6 @@ fn other_users_cannot_hand_over_listeners() {
     assert!(said.contains("the user 54321 is at the other end"), "{said}");
 }
 
-/// A depot that is handed a listener as systemd does it.
-fn activated(listener: &TcpListener, settings: &str) -> Daemon {
-    // By way of its standard input: no other test's program inherits it, and a shell may know no
-    // number of a descriptor above 9.
-    let line = "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 </dev/null";
-    let mut command = Daemon::command(line, "depot", settings);
-    command.stdin(OwnedFd::from(listener.try_clone().unwrap()));
-    Daemon::launched(&mut command).unwrap()
-}
-
 #[test]
 fn socket_activated_depot_restarts_without_refusals() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -246,13 +233,13 @@ fn socket_activated_depot_restarts_without_refusals() {
     };
     // No depot accepts yet; the connection waits.
     let early = ask(connect(address));
-    let mut depot = activated(&listener, &settings);
+    let mut depot = Daemon::activated(&listener, &settings);
     assert_eq!(depot.address, address);
     assert_eq!(status(&read_answer(early).0), 200);
     depot.signal(Signal::KILL);
     let _ = depot.wait();
     let meanwhile = ask(connect(address));
-    let again = activated(&listener, &settings);
+    let again = Daemon::activated(&listener, &settings);
     assert_eq!(status(&read_answer(meanwhile).0), 200);
     drop(again);
 }

@@ -4,7 +4,7 @@
 use crate::common::{
     client::{connect, curl, read_answer, status, wget},
     noise,
-    pki::{Pki, url},
+    pki::{Pki, handshake_kind, url},
     process::{Daemon, eventually},
     sha256,
 };
@@ -15,9 +15,8 @@ use std::{
     sync::Arc,
 };
 use tokio_rustls::rustls::{
-    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, ServerConfig, ServerConnection,
-    Stream,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    HandshakeKind, ServerConfig, ServerConnection, Stream,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
 fn text(bytes: &[u8]) -> String {
@@ -217,21 +216,8 @@ fn tls_session_to_next_hop_is_resumed() {
 fn tls_session_from_previous_depot_is_resumed() {
     let pki = Pki::new();
     let depot = pki.depot("");
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(pki.roots()).unwrap()).unwrap();
-    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    let config = Arc::new(config);
-    let kinds = [(); 2].map(|()| {
-        let name = ServerName::from(depot.address.ip());
-        let mut tls = ClientConnection::new(Arc::clone(&config), name).unwrap();
-        let mut socket = connect(depot.address);
-        let mut stream = Stream::new(&mut tls, &mut socket);
-        let question = "OPTIONS * HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n";
-        stream.write_all(question.as_bytes()).unwrap();
-        // What it is known by comes with the answer.
-        let _ = stream.read_to_end(&mut Vec::new());
-        tls.handshake_kind().unwrap()
-    });
+    let config = pki.client_config();
+    let kinds = [(); 2].map(|()| handshake_kind(&config, depot.address));
     assert_eq!(kinds, [HandshakeKind::Full, HandshakeKind::Resumed]);
 }
 

@@ -6,10 +6,8 @@
 //! round trip, whatever the path has room for. No I/O and no clock: what is seen and when are arguments.
 
 use super::governor::{Seen, since};
+use crate::tcp::info::INITIAL_WINDOW;
 use std::time::Duration;
-
-/// A window in bytes below which a connection creeps: ten segments (RFC 6928) of the usual size.
-const LEAST_WINDOW: u64 = 10 * 1460;
 
 /// One connection, between two looks.
 #[derive(Debug, Default)]
@@ -26,7 +24,8 @@ impl Creep {
         let is_read = unread <= seen.rcvbuf.get() / 4;
         // A peer that sends less than it may is not held back.
         let is_full = since(before.received, seen.received) >= window.max(1);
-        if window >= LEAST_WINDOW || before.window.get() >= LEAST_WINDOW || !is_read || !is_full {
+        if window >= INITIAL_WINDOW || before.window.get() >= INITIAL_WINDOW || !is_read || !is_full
+        {
             // What came before the window shrank may have come at once.
             return Duration::ZERO;
         }
@@ -39,23 +38,26 @@ mod tests {
     use super::*;
     use units::Bytes;
 
+    fn seen(at: Duration, window: u64, received: u64) -> Seen {
+        Seen {
+            at,
+            delivery_rate: None,
+            min_rtt: Some(Duration::from_millis(84)),
+            unsent: Bytes::new(0),
+            sent: Bytes::new(0),
+            received: Bytes::new(received),
+            sndbuf_limited: Duration::ZERO,
+            window: Bytes::new(window),
+            sndbuf: Bytes::new(16 << 10),
+            rcvbuf: Bytes::new(128 << 10),
+        }
+    }
+
     /// Looks each quarter of a second, at which `received` bytes more have come each time.
     fn crept(window: u64, received: u64, unread: usize) -> u128 {
         let mut creep = Creep::default();
         let look = |n: u64| {
-            let seen = Seen {
-                at: Duration::from_millis(250 * n),
-                delivery_rate: None,
-                min_rtt: Some(Duration::from_millis(84)),
-                unsent: Bytes::new(0),
-                sent: Bytes::new(0),
-                received: Bytes::new(received * n),
-                sndbuf_limited: Duration::ZERO,
-                window: Bytes::new(window),
-                sndbuf: Bytes::new(16 << 10),
-                rcvbuf: Bytes::new(128 << 10),
-            };
-            creep.look(&seen, unread)
+            creep.look(&seen(Duration::from_millis(250 * n), window, received * n), unread)
         };
         (0..5).map(look).sum::<Duration>().as_millis()
     }
@@ -74,20 +76,9 @@ mod tests {
     #[test]
     fn first_look_after_a_window_has_shrunk_counts_nothing() {
         let mut creep = Creep::default();
-        let seen = |at, window, received| Seen {
-            at: Duration::from_secs(at),
-            delivery_rate: None,
-            min_rtt: None,
-            unsent: Bytes::new(0),
-            sent: Bytes::new(0),
-            received: Bytes::new(received),
-            sndbuf_limited: Duration::ZERO,
-            window: Bytes::new(window),
-            sndbuf: Bytes::new(1),
-            rcvbuf: Bytes::new(1),
-        };
-        assert_eq!(creep.look(&seen(1, 1 << 20, 1 << 20), 0), Duration::ZERO);
-        assert_eq!(creep.look(&seen(2, 5792, 2 << 20), 0), Duration::ZERO);
-        assert_eq!(creep.look(&seen(3, 5792, 3 << 20), 0), Duration::from_secs(1));
+        let second = Duration::from_secs(1);
+        assert_eq!(creep.look(&seen(second, 1 << 20, 1 << 20), 0), Duration::ZERO);
+        assert_eq!(creep.look(&seen(2 * second, 5792, 2 << 20), 0), Duration::ZERO);
+        assert_eq!(creep.look(&seen(3 * second, 5792, 3 << 20), 0), second);
     }
 }

@@ -8,11 +8,9 @@
 //! to have the same setting.
 //! Limits: a window of the peer that losses have reduced later is overestimated.
 
+use crate::tcp::info::INITIAL_WINDOW;
 use host::{TcpInfo, sysctl};
 use std::time::Duration;
-
-/// The initial window in bytes: ten segments (RFC 6928) of the usual size.
-const INITIAL: u64 = 10 * 1460;
 
 /// The windows at the beginning of an idle time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,7 +40,8 @@ impl Growth {
             timeout => idle.as_nanos() / timeout,
         };
         let halvings = if restarts { u32::try_from(timeouts).unwrap_or(u32::MAX) } else { 0 };
-        let left = |window: u64| window.checked_shr(halvings).unwrap_or(0).max(INITIAL.min(window));
+        let left =
+            |window: u64| window.checked_shr(halvings).unwrap_or(0).max(INITIAL_WINDOW.min(window));
         (left(sending) + left(receiving), sending + receiving)
     }
 }
@@ -88,7 +87,7 @@ mod tests {
             [after(0), after(299), after(300), after(650)],
             [480_000, 480_000, 240_000, 120_000]
         );
-        assert_eq!([after(3000), after(u64::MAX / 2)], [INITIAL, INITIAL]);
+        assert_eq!([after(3000), after(u64::MAX / 2)], [INITIAL_WINDOW, INITIAL_WINDOW]);
         let kept = grown.windows(Duration::from_secs(3000), false);
         assert_eq!(kept, (480_000, 480_000));
         // A small one does not grow by being idle.

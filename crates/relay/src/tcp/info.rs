@@ -13,6 +13,9 @@ use units::{Bytes, Rate};
 
 pub use host::{Spacing, TcpInfo, tcp_info};
 
+/// The initial window in bytes: ten segments (RFC 6928) of the usual size.
+pub(crate) const INITIAL_WINDOW: u64 = 10 * 1460;
+
 /// A socket's memory in bytes, as the kernel counts it, with its overhead.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SocketMemory {

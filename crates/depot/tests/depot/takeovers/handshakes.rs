@@ -13,7 +13,6 @@ use rustix::process::Signal;
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
-    os::fd::OwnedFd,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
@@ -21,22 +20,13 @@ use std::{
     thread,
     time::Duration,
 };
-use tokio_rustls::rustls::{
-    ClientConfig, ClientConnection, RootCertStore, Stream,
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
-};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, Stream, pki_types::ServerName};
 
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
 const OPEN: &str =
     "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true\n";
 /// Clients at a time.
 const CLIENTS: usize = 6;
-
-fn client_config(pki: &Pki) -> Arc<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(pki.roots()).unwrap()).unwrap();
-    Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
-}
 
 /// One request with a handshake of its own, with pauses where a depot could cut it.
 fn ask(config: &Arc<ClientConfig>, depot: SocketAddr, route: &str, pause: Duration) -> String {
@@ -66,7 +56,7 @@ struct Crowd {
 impl Crowd {
     fn new(pki: &Pki, depot: SocketAddr, route: &str) -> Self {
         let (stop, served) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let config = client_config(pki);
+        let config = pki.client_config();
         let client = |n: usize| {
             let (stop, served, route) = (Arc::clone(&stop), Arc::clone(&served), route.to_owned());
             let config = Arc::clone(&config);
@@ -126,14 +116,6 @@ fn no_handshake_is_cut_by_takeovers_and_reloads() {
     crowd.stop();
 }
 
-/// A depot with a listener from systemd.
-fn activated(listener: &TcpListener, settings: &str) -> Daemon {
-    let line = "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 </dev/null";
-    let mut command = Daemon::command(line, "depot", settings);
-    command.stdin(OwnedFd::from(listener.try_clone().unwrap()));
-    Daemon::launched(&mut command).unwrap()
-}
-
 #[test]
 fn no_handshake_is_cut_by_restarts_with_systemd_sockets() {
     let pki = Pki::new();
@@ -142,7 +124,7 @@ fn no_handshake_is_cut_by_restarts_with_systemd_sockets() {
     let origin = Scripted::answering(SERVED);
     let settings = pki.settings("own", "").replace("127.0.0.1:0", &address.to_string());
     let settings = format!("{settings}{OPEN}");
-    let mut depot = activated(&listener, &settings);
+    let mut depot = Daemon::activated(&listener, &settings);
     let crowd = Crowd::new(&pki, address, &origin.route("-", "/"));
     for _ in 0..8 {
         crowd.await_served(CLIENTS);
@@ -150,7 +132,7 @@ fn no_handshake_is_cut_by_restarts_with_systemd_sockets() {
         depot.signal(Signal::TERM);
         assert_eq!(depot.wait().code(), Some(0));
         assert!(depot.log_text().contains("all transfers are finished"), "{}", depot.log_text());
-        depot = activated(&listener, &settings);
+        depot = Daemon::activated(&listener, &settings);
     }
     crowd.stop();
 }
@@ -165,7 +147,7 @@ fn tls_client_is_told_that_the_depot_stops() {
     // One that has connected before makes its handshake, and is told in it.
     begun.set_read_timeout(Some(PATIENCE)).unwrap();
     let name = ServerName::from(depot.address.ip());
-    let mut tls = ClientConnection::new(client_config(&pki), name).unwrap();
+    let mut tls = ClientConnection::new(pki.client_config(), name).unwrap();
     let mut stream = Stream::new(&mut tls, &mut begun);
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap_or_else(|error| panic!("{answer:?}: {error}"));
