@@ -35,18 +35,25 @@ pub(crate) struct Gate {
 
 #[derive(Debug, Default)]
 struct Open {
+    /// Those of this process.
+    here: Counts,
+    /// The maximum of their total since it was last read.
+    most: usize,
+    /// Those of other processes.
+    elsewhere: Counts,
+}
+
+/// Connections, each counted wherever a limit looks.
+#[derive(Debug, Default)]
+struct Counts {
     /// Connections of clients and of depots, without those that depots hold.
     total: usize,
-    /// The maximum since it was last read.
-    most: usize,
+    /// Those that depots hold, which are in none of the others.
+    held: usize,
     /// Connections of clients, and what connections of depots do for clients.
     by_client: HashMap<IpAddr, usize>,
     by_site: HashMap<IpAddr, usize>,
     by_depot: HashMap<IpAddr, usize>,
-    /// Those that depots hold, which are in none of the others.
-    held: usize,
-    /// Those of other processes.
-    elsewhere: Elsewhere,
 }
 
 /// Connections of a process, as another one is told of them.
@@ -63,17 +70,8 @@ pub struct OpenConnections {
     pub by_depot: Vec<(IpAddr, usize)>,
 }
 
-/// Connections of other processes.
-#[derive(Debug, Default)]
-struct Elsewhere {
-    total: usize,
-    held: usize,
-    by_client: HashMap<IpAddr, usize>,
-    by_site: HashMap<IpAddr, usize>,
-    by_depot: HashMap<IpAddr, usize>,
-}
-
-impl Elsewhere {
+impl Counts {
+    /// Those of another process come on top.
     fn add(&mut self, open: &OpenConnections) {
         let add = |to: &mut usize, n: usize| *to = to.saturating_add(n);
         add(&mut self.total, open.total);
@@ -85,6 +83,31 @@ impl Elsewhere {
         for (depot, n) in &open.by_depot {
             add(self.by_depot.entry(host_key(*depot)).or_default(), *n);
         }
+    }
+
+    /// A client has one more.
+    fn count(&mut self, keys: ClientKeys) {
+        *self.by_client.entry(keys.host).or_default() += 1;
+        *self.by_site.entry(keys.site).or_default() += 1;
+    }
+
+    /// A client has one less.
+    fn discount(&mut self, keys: ClientKeys) {
+        take_one(&mut self.by_client, keys.host);
+        take_one(&mut self.by_site, keys.site);
+    }
+
+    /// A connection is this one's no more.
+    fn leave(&mut self, owner: Owner) {
+        match owner {
+            Owner::Client(keys) => self.discount(keys),
+            Owner::Depot(depot) => take_one(&mut self.by_depot, depot),
+            Owner::Held => {
+                self.held -= 1;
+                return;
+            }
+        }
+        self.total -= 1;
     }
 }
 
@@ -132,12 +155,12 @@ impl ConnectionSlot {
             return Ok(());
         }
         let mut open = self.gate.open();
-        let held = open.held.saturating_add(open.elsewhere.held);
+        let held = open.all_held();
         if held >= limits.held {
             return Err(LimitReached::Held(held));
         }
-        open.held += 1;
-        open.leave(self.owner);
+        open.here.held += 1;
+        open.here.leave(self.owner);
         self.owner = Owner::Held;
         Ok(())
     }
@@ -157,7 +180,7 @@ impl ConnectionSlot {
         let keys = ClientKeys::of(client);
         let mut open = self.gate.open();
         open.check_share(keys, open.all() - own, limits)?;
-        open.count(keys);
+        open.here.count(keys);
         Ok(Some(CarriedClient { gate: Arc::clone(&self.gate), client, keys }))
     }
 }
@@ -184,10 +207,10 @@ impl Open {
         limits: &Limits,
     ) -> Result<(), LimitReached> {
         let kept = limits.connections / KEPT_PART;
-        let Elsewhere { by_client, by_site, .. } = &self.elsewhere;
+        let Self { here, elsewhere, .. } = self;
         for (counts, elsewhere, client, clients) in [
-            (&self.by_client, by_client, keys.host, 1),
-            (&self.by_site, by_site, keys.site, CLIENTS_OF_SITE),
+            (&here.by_client, &elsewhere.by_client, keys.host, 1),
+            (&here.by_site, &elsewhere.by_site, keys.site, CLIENTS_OF_SITE),
         ] {
             let own = count_of(counts, client).saturating_add(count_of(elsewhere, client));
             if own >= limits.per_client.saturating_mul(clients) {
@@ -203,32 +226,12 @@ impl Open {
 
     /// The number of connections of all processes, without those that depots hold.
     fn all(&self) -> usize {
-        self.total.saturating_add(self.elsewhere.total)
+        self.here.total.saturating_add(self.elsewhere.total)
     }
 
-    /// A client has one more.
-    fn count(&mut self, keys: ClientKeys) {
-        *self.by_client.entry(keys.host).or_default() += 1;
-        *self.by_site.entry(keys.site).or_default() += 1;
-    }
-
-    /// A client has one less.
-    fn discount(&mut self, keys: ClientKeys) {
-        take_one(&mut self.by_client, keys.host);
-        take_one(&mut self.by_site, keys.site);
-    }
-
-    /// A connection is this one's no more.
-    fn leave(&mut self, owner: Owner) {
-        match owner {
-            Owner::Client(keys) => self.discount(keys),
-            Owner::Depot(depot) => take_one(&mut self.by_depot, depot),
-            Owner::Held => {
-                self.held -= 1;
-                return;
-            }
-        }
-        self.total -= 1;
+    /// The number that depots hold, in all processes.
+    fn all_held(&self) -> usize {
+        self.here.held.saturating_add(self.elsewhere.held)
     }
 }
 
@@ -253,7 +256,7 @@ impl Gate {
         let keys = ClientKeys::of(client);
         self.enter(Owner::Client(keys), limits, |open| {
             open.check_share(keys, open.all(), limits)?;
-            open.count(keys);
+            open.here.count(keys);
             Ok(())
         })
     }
@@ -267,11 +270,11 @@ impl Gate {
         let depot = host_key(depot);
         self.enter(Owner::Depot(depot), limits, |open| {
             let elsewhere = count_of(&open.elsewhere.by_depot, depot);
-            let own = count_of(&open.by_depot, depot).saturating_add(elsewhere);
+            let own = count_of(&open.here.by_depot, depot).saturating_add(elsewhere);
             if own >= limits.of_depot() {
                 return Err(LimitReached::Depot { depot, own });
             }
-            *open.by_depot.entry(depot).or_default() += 1;
+            *open.here.by_depot.entry(depot).or_default() += 1;
             Ok(())
         })
     }
@@ -288,8 +291,8 @@ impl Gate {
             return Err(LimitReached::Connections(all));
         }
         count(&mut open)?;
-        open.total += 1;
-        open.most = open.most.max(open.total);
+        open.here.total += 1;
+        open.most = open.most.max(open.here.total);
         Ok(ConnectionSlot { gate: Arc::clone(self), owner })
     }
 
@@ -300,21 +303,20 @@ impl Gate {
 
     /// How many connections depots hold, in all processes.
     pub(crate) fn held(&self) -> usize {
-        let open = self.open();
-        open.held.saturating_add(open.elsewhere.held)
+        self.open().all_held()
     }
 
     /// The connections of this process, for others that share its limits.
     pub(crate) fn own(&self) -> OpenConnections {
-        let open = self.open();
+        let here = &self.open().here;
         let all = |counts: &HashMap<_, _>| counts.iter().map(|(key, n)| (*key, *n)).collect();
-        let (by_client, by_depot) = (all(&open.by_client), all(&open.by_depot));
-        OpenConnections { total: open.total, held: open.held, by_client, by_depot }
+        let (by_client, by_depot) = (all(&here.by_client), all(&here.by_depot));
+        OpenConnections { total: here.total, held: here.held, by_client, by_depot }
     }
 
     /// Counts these connections of other processes with its own. They replace those of the last call.
     pub(crate) fn set_elsewhere<'o>(&self, others: impl IntoIterator<Item = &'o OpenConnections>) {
-        let mut elsewhere = Elsewhere::default();
+        let mut elsewhere = Counts::default();
         others.into_iter().for_each(|open| elsewhere.add(open));
         self.open().elsewhere = elsewhere;
     }
@@ -322,7 +324,7 @@ impl Gate {
     /// The maximum number of open connections since the last call, and the number now.
     pub(crate) fn crest(&self) -> (usize, usize) {
         let mut open = self.open();
-        let now = open.total;
+        let now = open.here.total;
         (std::mem::replace(&mut open.most, now), now)
     }
 
@@ -334,13 +336,13 @@ impl Gate {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.gate.open().leave(self.owner);
+        self.gate.open().here.leave(self.owner);
     }
 }
 
 impl Drop for CarriedClient {
     fn drop(&mut self) {
-        self.gate.open().discount(self.keys);
+        self.gate.open().here.discount(self.keys);
     }
 }
 
@@ -362,8 +364,10 @@ mod tests {
 
     fn is_empty(gate: &Gate) -> bool {
         let open = gate.open();
-        let none = open.by_client.is_empty() && open.by_site.is_empty() && open.by_depot.is_empty();
-        none && (open.total, open.held) == (0, 0)
+        let none = open.here.by_client.is_empty()
+            && open.here.by_site.is_empty()
+            && open.here.by_depot.is_empty();
+        none && (open.here.total, open.here.held) == (0, 0)
     }
 
     #[test]
@@ -380,7 +384,7 @@ mod tests {
         assert_eq!(enter(b).unwrap_err(), LimitReached::Connections(3));
         drop(first);
         let _again = enter(b).unwrap();
-        assert_eq!(gate.open().by_client.len(), 2);
+        assert_eq!(gate.open().here.by_client.len(), 2);
     }
 
     #[test]
@@ -481,7 +485,7 @@ mod tests {
         let _again = slots[1].carry(client, &limits).unwrap();
         drop((own, other, slots));
         assert_eq!(gate.len(), 0);
-        assert_eq!(gate.open().by_client.len(), 1, "what goes on counts");
+        assert_eq!(gate.open().here.by_client.len(), 1, "what goes on counts");
     }
 
     #[test]
