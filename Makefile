@@ -2,7 +2,7 @@
 # make demo    the main job on this machine: installs what is missing, builds, runs
 # make check   formatting, clippy, and the tests that need no emulator, depot or kernel program, nor
 #              root: a few minutes, for each commit
-# make test    all tests, three programs side by side (scripts/run-tests)
+# make test    all tests, four programs side by side (scripts/run-tests)
 # make test-long
 #              what takes too long for each change: more random cases of the tests that take a number of them
 # make test-declared

@@ -3,4 +3,4 @@
 
 mod turn;
 
-pub use turn::{Turn, alone, one_of_two};
+pub use turn::{Turn, alone, one_of_two, with_kernel_names};

@@ -85,11 +85,15 @@ impl Copy {
         self.folder.join(path)
     }
 
-    /// A command line of the page, from the repository's root. What it builds is built as for tests, upon the
-    /// dependencies that these have built, or this would wait for the compiler most of its time; it stands where
-    /// the page has it.
+    /// A command line of the page, from the repository's root. What it builds is built as for tests, with the features of
+    /// the whole workspace's tests, upon the dependencies that these have built, or this would wait for the compiler most of
+    /// its time; it stands where the page has it.
     fn run(&self, line: &str) -> Output {
-        let as_tests = line.replace("cargo build --release", "cargo build");
+        let as_tests =
+            line.replace("cargo test -p longhaul-congestion", "cargo test --workspace").replace(
+                "cargo build --release",
+                "cargo build --workspace --bin longhaul --test congestion",
+            );
         // The compiler takes what tests leave that run in real time.
         let program = if line.contains("cargo ") { "chrt --idle 0 sh" } else { "sh" };
         let mut words = program.split(' ');
@@ -227,7 +231,8 @@ fn page_leads_on_to_a_run_in_the_kernel() {
             followed.push(line.to_owned());
         }
     }
-    for step in ["cargo test", "cargo build", "cc load", "cc list", "lab run", "cc unload"] {
+    let cargo = ["cargo test -p longhaul-congestion", "cargo build --release"];
+    for step in cargo.into_iter().chain(["cc load", "cc list", "lab run", "cc unload"]) {
         assert!(followed.iter().any(|line| line.contains(step)), "the page has no {step}");
     }
 }

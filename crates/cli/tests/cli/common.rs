@@ -11,19 +11,19 @@ use std::{
     process::{Command, Output},
 };
 
-pub use testkit::{Turn, alone, one_of_two};
+pub use testkit::{Turn, alone, one_of_two, with_kernel_names};
 
 /// Held by a test that loads congestion controls, whose names are the machine's: none of longhaul's
 /// is there before, nor anything of them after.
 pub struct Kernel {
-    _alone: Turn,
+    _turn: Turn,
 }
 
 impl Kernel {
     pub fn without_ours() -> Self {
-        let alone = alone();
+        let turn = with_kernel_names();
         assert_eq!(ours(), Vec::<String>::new(), "loaded already; unload them first");
-        Self { _alone: alone }
+        Self { _turn: turn }
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
     fs,
     path::Path,
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -86,9 +87,12 @@ pub fn depot(network: &Up, node: &str) -> On {
     depot
 }
 
-/// The network, with its file in this directory.
+/// The network, with its file in this directory. Each has a name of its own, as tests run side by side.
 pub fn network(root: &Path) -> Up {
-    let (name, file) = (format!("test-send-{}", std::process::id()), root.join("network.toml"));
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Relaxed);
+    let name = format!("test-depots-{}-{count}", std::process::id());
+    let file = root.join("network.toml");
     fs::write(&file, NETWORK).unwrap();
     let output = call(&["wan", "up", file.to_str().unwrap(), "--name", &name]);
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -408,8 +408,9 @@ fn a_flow_after_another_goes_over_the_connections_that_it_left() {
             let of_hop = sockets.filter(|socket| socket.flow == flow && socket.hop == hop);
             of_hop.map(|socket| socket.peer.clone()).collect()
         };
-        let between = ports("first", 1);
-        assert!(ports("second", 1).iter().all(|peer| between.contains(peer)), "{variant}");
+        let (left, taken) = (ports("first", 1), ports("second", 1));
+        let is_kept = taken.iter().all(|peer| left.contains(peer));
+        assert!(is_kept, "{variant}: left {left:?}, taken {taken:?}");
     }
     let other = folder.path().join("prepared");
     let set = "flow.first.prepares=true";

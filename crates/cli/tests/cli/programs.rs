@@ -13,6 +13,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::Mutex,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -83,20 +84,30 @@ struct Servers {
     _sshds: RunDirectory,
 }
 
-/// Where sshd wants to be imprisoned; made if it is not there.
-struct RunDirectory(bool);
+/// Where sshd wants to be imprisoned; made if it is not there, and removed when the last test that wants it has ended.
+struct RunDirectory;
 
 const RUN_SSHD: &str = "/run/sshd";
 
+/// How many tests want the directory, and whether the first of them made it.
+static RUN_SSHD_USERS: Mutex<(usize, bool)> = Mutex::new((0, false));
+
 impl RunDirectory {
     fn make() -> Self {
-        Self(fs::create_dir(RUN_SSHD).is_ok())
+        let mut users = RUN_SSHD_USERS.lock().unwrap();
+        if users.0 == 0 {
+            users.1 = fs::create_dir(RUN_SSHD).is_ok();
+        }
+        users.0 += 1;
+        Self
     }
 }
 
 impl Drop for RunDirectory {
     fn drop(&mut self) {
-        if self.0 {
+        let mut users = RUN_SSHD_USERS.lock().unwrap();
+        users.0 -= 1;
+        if *users == (0, true) {
             let _ = fs::remove_dir(RUN_SSHD);
         }
     }

@@ -93,11 +93,19 @@ fn file_that_grows_while_it_is_sent_is_noticed() {
                 file.write_all(b"more").unwrap();
             }
         });
-        let [sent, _] = transfer(&path, to.path());
+        // A busy machine may let the writer wait for a whole transfer, which then is right.
+        let is_noticed = (0..100).any(|_| {
+            let [sent, _] = transfer(&path, to.path());
+            let _ = fs::remove_file(to.path().join("log"));
+            match sent.result {
+                Err(Error::SourceChanged { .. }) => true,
+                Ok(()) => false,
+                Err(error) => panic!("{error}"),
+            }
+        });
         drop(stop);
         writer.join().unwrap();
-        assert!(matches!(sent.result, Err(Error::SourceChanged { .. })), "{:?}", sent.result);
-        let _ = fs::remove_file(to.path().join("log"));
+        assert!(is_noticed);
     }
 }
 

@@ -2,13 +2,14 @@
 //! A congestion control that is changed on a connection at work: no state of one is taken for
 //! another's, and every hook of the new one works in whatever phase it finds the connection.
 
-use crate::common::{Pair, alone, in_own_network, loaded};
+use crate::common::{Pair, in_own_network, loaded};
 use congestion::Algorithm;
 use longhaul_kernel::cc::Options;
+use testkit::with_kernel_names;
 
 #[test]
 fn every_algorithm_takes_over_from_every_other_under_loss() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     let held: Vec<_> =
         Algorithm::all().iter().map(|a| loaded(a.name, &Options::default())).collect();
     in_own_network(|| {

@@ -15,12 +15,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Held by every test that loads something: names of congestion controls are the machine's, and whose calls
-/// are recorded needs the processors.
-pub fn alone() -> testkit::Turn {
-    testkit::alone()
-}
-
 /// Runs a test's body in a network namespace of its own, which goes with its thread.
 pub fn in_own_network<T: Send>(body: impl FnOnce() -> T + Send) -> T {
     let inside = || {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Machines and users that lack something.
 
-use crate::common::{alone, as_nobody, clang, is_once_more, once_more};
+use crate::common::{as_nobody, clang, is_once_more, once_more};
 use congestion::Algorithm;
 use longhaul_kernel::{
     Error, Support,
     cc::{self, Options},
 };
 use std::{fs, path::Path};
+use testkit::with_kernel_names;
 
 #[test]
 fn this_machine_lacks_nothing() {
@@ -42,7 +43,7 @@ fn refused_root_gets_possible_causes() {
         return;
     }
     // What another test has loaded would be found, and nothing refused.
-    let _alone = alone();
+    let _turn = with_kernel_names();
     let test = "lacking::refused_root_gets_possible_causes";
     let status = once_more(&["unshare", "--user", "--map-root-user"], test).status();
     assert!(status.expect("unshare, of util-linux").success());

@@ -2,7 +2,7 @@
 //! Congestion controls that live as long as their holder.
 
 use crate::common::{
-    Pair, alone, as_nobody, available, in_own_network, is_once_more, loaded, once_more, until,
+    Pair, as_nobody, available, in_own_network, is_once_more, loaded, once_more, until,
 };
 use congestion::{Algorithm, Attach};
 use longhaul_kernel::{
@@ -14,10 +14,11 @@ use std::{
     process::Stdio,
     time::Duration,
 };
+use testkit::with_kernel_names;
 
 #[test]
 fn every_algorithm_loads_and_carries_a_transfer() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     for algorithm in Algorithm::all() {
         let name = algorithm.kernel_name();
         assert!(!available().contains(&name), "{name} is loaded already");
@@ -36,7 +37,7 @@ fn every_algorithm_loads_and_carries_a_transfer() {
 
 #[test]
 fn the_empty_ones_load() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     for (attach, name) in [(Attach::Window, "lh_empty_window"), (Attach::Rate, "lh_empty_rate")] {
         let held = cc::load_empty(attach).expect("it loads");
         assert_eq!(held.name(), name);
@@ -48,7 +49,7 @@ fn the_empty_ones_load() {
 
 #[test]
 fn a_second_load_finds_the_first() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     let first = loaded("reno", &Options::default());
     let second = loaded("reno", &Options::default());
     assert_eq!(second.holder(), Holder::Other);
@@ -65,7 +66,7 @@ fn a_second_load_finds_the_first() {
 
 #[test]
 fn any_user_may_select_an_unrestricted_algorithm() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     for restricted in [false, true] {
         let held = loaded("reno", &Options { restricted, ..Options::default() });
         let entry = entry("lh_reno");
@@ -79,7 +80,7 @@ fn any_user_may_select_an_unrestricted_algorithm() {
 
 #[test]
 fn sockets_keep_an_unloaded_algorithm_and_are_counted() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     let held = loaded("reno", &Options::default());
     in_own_network(|| {
         // A namespace that only this thread is in.
@@ -98,7 +99,7 @@ fn sockets_keep_an_unloaded_algorithm_and_are_counted() {
 
 #[test]
 fn hooks_are_timed_while_statistics_are_on() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     let held = loaded("reno", &Options::default());
     let count = || {
         let runs = held.runs().expect("the kernel tells");
@@ -124,7 +125,7 @@ fn algorithm_is_removed_when_its_process_is_killed() {
             std::thread::park();
         }
     }
-    let _alone = alone();
+    let _turn = with_kernel_names();
     let test = "loading::algorithm_is_removed_when_its_process_is_killed";
     let mut holder = once_more(&[], test).stdout(Stdio::piped()).spawn().expect("it starts");
     let said = BufReader::new(holder.stdout.take().expect("piped")).lines();

@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "a mount namespace of the test")]
 
-use crate::common::{Pair, alone, available, in_own_network, is_once_more, loaded, once_more};
+use crate::common::{Pair, available, in_own_network, is_once_more, loaded, once_more};
 use congestion::Algorithm;
 use longhaul_kernel::{
     Error,
@@ -16,6 +16,7 @@ use std::{
     sync::mpsc::{self, Receiver, SyncSender},
     thread,
 };
+use testkit::with_kernel_names;
 
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
@@ -33,7 +34,7 @@ fn traces_of_pins() -> Vec<String> {
 
 #[test]
 fn pinned_algorithm_stays_until_unloaded() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     loaded("scalable", &Options::default()).pin().expect("a BPF file system");
     assert!(available().contains(&"lh_scalable".to_owned()));
 
@@ -49,7 +50,7 @@ fn pinned_algorithm_stays_until_unloaded() {
 
 #[test]
 fn two_pins_share_the_file_system() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     loaded("scalable", &Options::default()).pin().expect("a BPF file system");
     loaded("reno", &Options::default()).pin().expect("a BPF file system");
     cc::unload(scalable()).expect("it is pinned");
@@ -60,7 +61,7 @@ fn two_pins_share_the_file_system() {
 
 #[test]
 fn the_parameters_in_force_are_read_back() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     for set in &scalable().sets {
         let held = cc::load(&set.params, &Options::default()).expect("it loads");
         held.pin().expect("a BPF file system");
@@ -85,7 +86,7 @@ fn the_parameters_in_force_are_read_back() {
 
 #[test]
 fn the_option_that_is_otherwise_is_named() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     let plain = Options::default();
     let restricted = Options { restricted: true, ..plain.clone() };
     let bounded = Options { initial_ssthresh: Some(50), ..plain.clone() };
@@ -113,7 +114,7 @@ fn detach() {
 
 #[test]
 fn a_pin_that_keeps_nothing_any_more_is_none() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     let restricted = Options { restricted: true, ..Options::default() };
     loaded("scalable", &restricted).pin().expect("a BPF file system");
     detach();
@@ -138,7 +139,7 @@ fn in_force() -> InForce {
 
 #[test]
 fn transfer_continues_after_its_algorithm_is_unloaded() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     loaded("scalable", &Options::default()).pin().expect("a BPF file system");
     in_own_network(|| {
         let pair = Pair::connect("lh_scalable");
@@ -155,7 +156,7 @@ fn transfer_continues_after_its_algorithm_is_unloaded() {
 
 #[test]
 fn unloading_resets_the_default_of_namespaces() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     let machines = fs::read_to_string(DEFAULT).expect("TCP's settings");
     // Not restricted: a restricted one can't be a namespace's default, and trying leaks it.
     loaded("scalable", &Options::default()).pin().expect("a BPF file system");
@@ -177,7 +178,7 @@ fn unloading_resets_the_default_of_namespaces() {
 /// alone still knows it.
 #[test]
 fn unloading_a_vanished_algorithm_resets_namespace_defaults() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     let held = loaded("scalable", &Options::default());
     let namespace = in_own_network(|| {
         fs::write(DEFAULT, "lh_scalable").expect("any may be the default here");
@@ -213,7 +214,7 @@ fn pins_are_read_only_in_another_mount_namespace() {
         });
         return;
     }
-    let _alone = alone();
+    let _turn = with_kernel_names();
     let test = "pinning::pins_are_read_only_in_another_mount_namespace";
     let around = ["unshare", "--pid", "--fork", "--mount-proc"];
     let status = once_more(&around, test).status().expect("unshare, of util-linux");

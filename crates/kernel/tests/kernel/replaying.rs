@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "a signal to one thread")]
 
-use crate::common::{Pair, alone, in_own_network, ip, loaded};
+use crate::common::{Pair, in_own_network, ip, loaded};
 use congestion::{Algorithm, Attach, Event, Params, Set};
 use longhaul_kernel::{
     Error,
@@ -14,6 +14,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use testkit::alone;
 
 const INITIAL_SSTHRESH: u32 = 40;
 

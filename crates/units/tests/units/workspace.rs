@@ -104,3 +104,40 @@ fn no_rust_file_is_longer_than_600_lines() {
     });
     assert!(long.is_empty(), "more than {LONGEST} lines: {long:#?}");
 }
+
+/// Examples in documentation that the compiler is to try, and pages that may have some, as `file:line`.
+fn examples(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap();
+    let mut is_inside = false;
+    let mut found = vec![];
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim_start();
+        if line.contains("doc = include_str!(") {
+            found.push(format!("{}:{number}", file.display()));
+        }
+        let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        let Some(kind) = comment.and_then(|comment| comment.trim_start().strip_prefix("```"))
+        else {
+            continue;
+        };
+        is_inside = !is_inside;
+        let words = ["", "rust", "no_run", "should_panic", "compile_fail", "ignore"];
+        if is_inside && words.contains(&kind.split(',').next().unwrap()) {
+            found.push(format!("{}:{number}", file.display()));
+        }
+    }
+    found
+}
+
+/// To look for examples takes the time of a build, so crates without any say that they have none.
+#[test]
+fn no_example_is_left_untried() {
+    for (name, _) in listed() {
+        let folder = root().join("crates").join(&name);
+        let library = read(&folder.join("Cargo.toml")).remove("lib");
+        let is_tried = library.is_none_or(|library| library.get("doctest").is_none());
+        let mut found = vec![];
+        each_rust_file(&folder.join("src"), &mut |file| found.extend(examples(file)));
+        assert_eq!(is_tried, !found.is_empty(), "{name}: `doctest` in Cargo.toml, and {found:?}");
+    }
+}

@@ -6,4 +6,4 @@ mod draft;
 mod gateway;
 mod network;
 
-use testkit::alone;
+use testkit::{alone, one_of_two};

@@ -2,7 +2,7 @@
 //! The emulated network with real kernel TCP and UDP on it: nothing is invented, nothing vanishes
 //! uncounted, and super-packets are accounted for segment by segment. Takes root.
 
-use crate::{alone, draft::Draft};
+use crate::{alone, draft::Draft, one_of_two};
 use longhaul_wan::{LinkState, Wan};
 use scenario::Scenario;
 use std::{
@@ -268,7 +268,7 @@ fn an_emulator_that_cannot_keep_up_says_so() {
 
 #[test]
 fn nodes_get_scenario_settings_and_host_names() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let text = "title = \"settings\"\n\
         [[node]]\nname = \"client\"\ntcp_rmem_max = \"3MB\"\nsysctl = { \"net.ipv4.tcp_sack\" = \"0\" }\n\
         [[node]]\nname = \"server\"\ncc = \"bbr\"\n\
@@ -315,7 +315,7 @@ fn link_delay_applies_in_both_directions() {
 
 #[test]
 fn each_end_uses_its_own_directions_mtu() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let link = "delay = \"1ms\"\nmtu = 1500\nbackward = { mtu = 9000 }";
     let wan = line_of("ipv4", &[link]);
     let [a, b] = ["n0", "n1"].map(|node| datagrams(&wan, node));
@@ -381,7 +381,7 @@ fn device_drops_are_counted_to_the_end() {
 
 #[test]
 fn ip_errors_are_reported_verbatim() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let wan = line_of("ipv4", &["delay = \"1ms\""]);
     // More than a pipe holds: ip stops at the first line and reads no more.
     let batch = "link set nothing up\n".repeat(20_000);
@@ -391,7 +391,7 @@ fn ip_errors_are_reported_verbatim() {
 
 #[test]
 fn the_hosts_file_goes_with_its_network() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let wan = line_of("ipv4", &["delay = \"1ms\""]);
     let hosts = wan.hosts().to_owned();
     let own = format!("hosts-{}-", std::process::id());
@@ -403,7 +403,7 @@ fn the_hosts_file_goes_with_its_network() {
 
 #[test]
 fn a_node_does_not_filter_by_the_way_back() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let wan = line_of("ipv4", &["delay = \"1ms\""]);
     let namespace = &wan.node("n1").unwrap().namespace;
     for of in ["all", "default", "wan0"] {
@@ -417,7 +417,7 @@ fn a_node_does_not_filter_by_the_way_back() {
 
 #[test]
 fn ipv4_runs_over_links_too_narrow_for_ipv6() {
-    let _alone = alone();
+    let _turn = one_of_two();
     let wan = line_of("ipv4", &["delay = \"1ms\"\nmtu = 576", "delay = \"1ms\""]);
     let bytes = pattern(100_000);
     assert!(transfer(&wan, "n0", "n2", &bytes) == bytes);

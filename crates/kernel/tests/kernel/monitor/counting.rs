@@ -4,9 +4,10 @@
 #![expect(unsafe_code, reason = "options of sockets that no library in use wraps")]
 
 use super::wire::{Sender, cable, data, pause, udp};
-use crate::common::{Pair, alone, in_own_network, ip};
+use crate::common::{Pair, in_own_network, ip};
 use longhaul_kernel::monitor::{Direction, DirectionStatistics, Flow, Monitor, Options};
 use std::net::UdpSocket;
+use testkit::with_kernel_names;
 
 fn watch(device: &str) -> Monitor {
     Monitor::attach(&Options::of(device)).expect("it attaches")
@@ -33,7 +34,7 @@ fn agree(monitor: &Monitor, direction: Direction, figures: &DirectionStatistics)
 
 #[test]
 fn frames_and_gap_frames_are_counted_exactly() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     in_own_network(|| {
         cable();
         let mut monitor = watch("left");
@@ -67,7 +68,7 @@ fn frames_and_gap_frames_are_counted_exactly() {
 
 #[test]
 fn intermediate_reads_neither_repeat_nor_lose_counts() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     in_own_network(|| {
         cable();
         let options = Options { bin: "10us".parse().expect("a time"), ..Options::of("left") };
@@ -95,7 +96,7 @@ fn intermediate_reads_neither_repeat_nor_lose_counts() {
 
 #[test]
 fn bins_read_too_late_are_counted_as_missed() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     in_own_network(|| {
         cable();
         let options = Options { bin: "10us".parse().expect("a time"), ..Options::of("left") };
@@ -118,7 +119,7 @@ fn bins_read_too_late_are_counted_as_missed() {
 
 #[test]
 fn both_directions_are_counted_separately() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     in_own_network(|| {
         cable();
         let directions = vec![Direction::In, Direction::Out];
@@ -146,7 +147,7 @@ fn both_directions_are_counted_separately() {
 
 #[test]
 fn same_ifindex_in_two_namespaces_is_kept_apart() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     in_own_network(|| {
         cable();
         let mut ours = watch("left");
@@ -174,7 +175,7 @@ fn same_ifindex_in_two_namespaces_is_kept_apart() {
 
 #[test]
 fn udp_super_packet_segments_count_with_their_headers() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     in_own_network(|| {
         cable();
         ip(&["address", "add", "10.9.0.1/24", "dev", "left"]);
@@ -211,7 +212,7 @@ fn segmented(socket: &UdpSocket, segment: i32) {
 /// Both ends on one device: what either socket says that it sent, SYN included.
 #[test]
 fn tcp_segment_counts_match_the_sockets() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     in_own_network(|| {
         // Loopback's own packets are as large as super-packets.
         ip(&["link", "set", "lo", "mtu", "1500"]);
@@ -269,7 +270,7 @@ fn sent(socket: &socket2::Socket) -> (u64, u64) {
 
 #[test]
 fn flows_are_distinguished_behind_a_vlan_tag() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     in_own_network(|| {
         cable();
         let options = Options { per_flow: true, ..Options::of("left") };

@@ -2,16 +2,17 @@
 //! Devices that are not there, or no longer; rights that are missing; and what stays behind: nothing.
 
 use super::wire::cable;
-use crate::common::{alone, as_nobody, in_own_network, ip, is_once_more, once_more, until};
+use crate::common::{as_nobody, in_own_network, ip, is_once_more, once_more, until};
 use longhaul_kernel::{
     Error,
     monitor::{Monitor, Options},
 };
 use std::{collections::BTreeSet, fs, process::Stdio, time::Duration};
+use testkit::with_kernel_names;
 
 #[test]
 fn missing_device_error_lists_existing_devices() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     in_own_network(|| {
         cable();
         for name in ["middle", "", "a-name-that-no-device-can-have"] {
@@ -25,7 +26,7 @@ fn missing_device_error_lists_existing_devices() {
 
 #[test]
 fn bins_of_no_use_are_refused() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     for bin in ["0", "9us", "61s"] {
         let bin = bin.parse().expect("a time");
         let error = Monitor::attach(&Options { bin, ..Options::of("lo") }).expect_err("no use");
@@ -35,7 +36,7 @@ fn bins_of_no_use_are_refused() {
 
 #[test]
 fn without_root_it_says_so() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     let error = as_nobody(|| Monitor::attach(&Options::of("lo"))).expect_err("not root");
     assert!(matches!(error, Error::NotRoot) && error.is_lack(), "{error}");
     assert!(error.to_string().contains("sudo"));
@@ -43,7 +44,7 @@ fn without_root_it_says_so() {
 
 #[test]
 fn without_a_trace_there_is_none() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     in_own_network(|| {
         let monitor = Monitor::attach(&Options::of("lo")).expect("it attaches");
         assert!(matches!(monitor.trace(drop), Err(Error::NotTraced { .. })));
@@ -52,7 +53,7 @@ fn without_a_trace_there_is_none() {
 
 #[test]
 fn removed_device_is_noticed_despite_a_new_one_of_its_name() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     in_own_network(|| {
         cable();
         let mut monitor = Monitor::attach(&Options::of("left")).expect("it attaches");
@@ -76,7 +77,7 @@ fn killed_it_leaves_nothing_in_the_kernel() {
         std::thread::sleep(Duration::from_secs(60));
         return;
     }
-    let _alone = alone();
+    let _turn = with_kernel_names();
     let test = "monitor::lacking::killed_it_leaves_nothing_in_the_kernel";
     let mut child = once_more(&[], test).stdout(Stdio::null()).spawn().expect("this binary");
     let held = || programs_of(child.id());

@@ -3,12 +3,13 @@
 //! from the time of every packet.
 
 use super::wire::{Sender, cable, data, pause};
-use crate::common::{alone, in_own_network};
+use crate::common::in_own_network;
 use longhaul_kernel::monitor::{Direction, DirectionStatistics, Entry, Monitor, Options};
 use std::{
     thread,
     time::{Duration, SystemTime},
 };
+use testkit::alone;
 use units::Timestamp;
 
 /// Reads the trace until `work` is done, and all of it.

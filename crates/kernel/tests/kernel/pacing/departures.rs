@@ -3,7 +3,7 @@
 //! with a model in `src/pace/departures.rs`, on every kernel.
 
 use super::{injector, mbit, options, streams::transfer, wire};
-use crate::common::{alone, in_own_network, ip, until};
+use crate::common::{in_own_network, ip, until};
 use longhaul_kernel::pace::{self, Counts, DevicePacer, Frames, Method, Options, Refusal, Target};
 use netmodel::pacing::Estimator;
 use serde_json::Value;
@@ -12,6 +12,7 @@ use std::{
     process::Command,
     time::{Duration, Instant},
 };
+use testkit::alone;
 use wire::{DEVICE, Frame, RECEIVER_V4, RECEIVER_V6, Wire};
 
 const OVERHEAD: u64 = 24;

@@ -2,9 +2,10 @@
 //! What gap frames are, and how long.
 
 use super::{LINE, injector, mbit, options, wire};
-use crate::common::{alone, in_own_network, tc};
+use crate::common::{in_own_network, tc};
 use longhaul_kernel::pace::Target;
 use std::{fs, net::UdpSocket, process::Command};
+use testkit::alone;
 use units::Rate;
 use wire::{Frame, RECEIVER_V4, RECEIVER_V6, SENDER_MAC, Wire};
 

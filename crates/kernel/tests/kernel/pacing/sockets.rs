@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "options of sockets that no library in use wraps")]
 
-use crate::common::{alone, in_own_network};
+use crate::common::in_own_network;
 use longhaul_kernel::pace::{Match, SocketPacer};
 use std::{
     io,
@@ -11,6 +11,7 @@ use std::{
     num::NonZeroU16,
     os::fd::AsRawFd,
 };
+use testkit::with_kernel_names;
 
 /// `SO_MAX_PACING_RATE`, in bytes/s; none if there is no limit, which is what a socket begins with.
 fn limit(socket: &TcpStream) -> Option<u64> {
@@ -36,7 +37,7 @@ fn connected(to: SocketAddr) -> [TcpStream; 2] {
 #[test]
 fn tcp_paces_only_matching_sockets() {
     const PORT: u16 = 9000;
-    let _alone = alone();
+    let _turn = with_kernel_names();
     let asked = Some(SocketPacer::MAX_RATE.bps() / 8);
     let matches = Match { from_port: NonZeroU16::new(PORT), ..Match::default() };
     in_own_network(|| {
@@ -62,7 +63,7 @@ fn tcp_paces_only_matching_sockets() {
 
 #[test]
 fn first_matching_socket_rule_wins() {
-    let _alone = alone();
+    let _turn = with_kernel_names();
     let port = |port| Match { to_port: NonZeroU16::new(port), ..Match::default() };
     let net = |net: &str| Match { destination: Some(net.parse().unwrap()), ..Match::default() };
     let limits = |matches: &[Match], to: SocketAddr| {
