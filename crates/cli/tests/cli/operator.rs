@@ -25,7 +25,7 @@ pub fn follow(script: &str, file: &Path, needs: &[(&str, &str)]) -> String {
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts").join(script);
     let output = Command::new("chrt")
-        .args(["--idle", "0", "timeout", "--kill-after=10", "600"])
+        .args(["--idle", "0", "timeout", "--kill-after=10", "1200"])
         .arg(script)
         .arg(file)
         .arg(env!("CARGO_TARGET_TMPDIR"))

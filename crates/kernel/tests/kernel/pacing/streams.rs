@@ -128,13 +128,24 @@ fn packets_at_a_set_rate_keep_their_gaps() {
                 bytes.see(&frame);
             };
             wire.carrying(look, || transfer(&wire, to));
-            assert_eq!(watch.without, 0, "of {}", watch.data);
             assert!(watch.data > STREAMS * BYTES as u64 / 1460, "{}", watch.data);
             let counts = counts_of_all(&wire, &injector, &mut bytes);
-            assert_eq!((counts.lock_failures, counts.super_packets), (0, 0), "{counts:?}");
+            assert_eq!(counts.super_packets, 0, "{counts:?}");
             assert_eq!((counts.lost_gap_bytes, counts.lost_packets), (0, 0), "{counts:?}");
+            // A virtual machine that loses a processor for 10 ms while the lock is held lets a packet go without a gap, and
+            // counts it. No other may.
+            let unpaced = counts.lock_failures;
+            assert!(
+                unpaced <= 2 && watch.without <= unpaced,
+                "{} of {}, {counts:?}",
+                watch.without,
+                watch.data
+            );
             let missing = bytes.packets * 9 - bytes.gaps;
-            assert!(missing < TOO_SHORT, "{missing} bytes of gap are missing");
+            assert!(
+                missing < TOO_SHORT + unpaced * gap,
+                "{missing} bytes of gap are missing, {counts:?}"
+            );
         });
     }
 }
