@@ -24,7 +24,7 @@ CARGO_DEB := 3.8.0
 INSTALL_MISSING := scripts/install-missing
 
 # Crates whose tests run in this process alone, in virtual time where they have time.
-PURE := units netmodel congestion scenario session record report sim
+PURE := units netmodel congestion scenario protocol record report sim
 
 PREFIX := /usr/local
 LIBDIR := $(PREFIX)/lib
@@ -47,7 +47,7 @@ check: deps-build
 	cargo test --workspace --exclude longhaul-kernel --locked --lib --bins $(PURE:%=--test %)
 
 install-lib: deps-build
-	cargo build --release --locked --package longhaul-liblonghaul
+	cargo build --release --locked --package longhaul-session-c
 	DESTDIR=$(DESTDIR) scripts/install-lib target/release $(PREFIX) $(LIBDIR)
 
 deb: deps-build deps-deb
@@ -69,7 +69,7 @@ test: deps-test
 # Both take other cases each time, and print the seed that repeats them.
 test-long: deps-test
 	LONGHAUL_CONVERSATIONS=20000 cargo test --workspace --locked --test alone -- conversations:: --nocapture
-	LONGHAUL_ANSWERS_SECONDS=600 cargo test --workspace --locked --test client -- answers:: --nocapture
+	LONGHAUL_ANSWERS_SECONDS=600 cargo test --workspace --locked --test transfer -- answers:: --nocapture
 
 # A test that needs an undeclared program passes on a machine that has it from before, and fails here. The two tests
 # are the demo's and the package's work, with what the demo and the package declare.
@@ -153,7 +153,7 @@ deps-test: deps-build deps-run deps-deb
 # What benches need besides, and what they build.
 deps-bench: deps-bench-programs
 	cargo build --release --locked --package longhaul-cli
-	cargo build --release --locked --package longhaul-cli --package longhaul-session --package longhaul-lsl --examples
+	cargo build --release --locked --package longhaul-cli --package longhaul-protocol --package longhaul-session --examples
 
 deps-bench-programs: deps-test
 	$(INSTALL_MISSING) haproxy:haproxy /usr/lib/nginx/modules/ngx_stream_module.so:libnginx-mod-stream socat:socat wrk:wrk \

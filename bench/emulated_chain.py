@@ -90,7 +90,7 @@ class Network:
                     allow.servers = ["0.0.0.0/0:*"]
                     allow.private = true
                     threads = 1
-                    {"" if warm else "reuse.per_hop = 0"}
+                    {"" if warm else "idle_connections.per_hop = 0"}
                     [[hop]]
                     peer = "{self.address[peer]}/32"
                     congestion = "{control}"

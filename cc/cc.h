@@ -3,7 +3,7 @@
  * cc.h: the contract between a congestion control and whoever runs it.
  *
  * One algorithm is one file here, NAME.h, and one line in algorithms.h. The same file is compiled
- * for programs (crates/congestion) and for the kernel (crates/kernel). It sees nothing but its
+ * for programs (crates/spine/congestion) and for the kernel (crates/measure/kernel). It sees nothing but its
  * arguments: integers only, no clock, no memory beyond its state, no kernel header. A file defines
  *
  *	cc_NAME_title, cc_NAME_rule, cc_NAME_source	strings: name, algorithm in a line, paper

@@ -7,7 +7,7 @@
  * outside, and count against the window until it has read them. As bytes must stay in order,
  * nothing is redirected while passed bytes are not yet in the other socket.
  */
-#include "../../crates/kernel/src/bpf/types.h"
+#include "../../crates/measure/kernel/src/bpf/types.h"
 
 #include <bpf/bpf_helpers.h>
 #include "relay.h"

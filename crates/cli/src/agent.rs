@@ -8,12 +8,12 @@ use crate::{
     via,
 };
 use clap::Args;
-use doors::{
+use entry::{
     agent::{Agent, Config, Login, connect},
     routes::{Match, Routes},
     short::FirstContact,
 };
-use session::Authority;
+use protocol::Authority;
 use std::{
     io::ErrorKind,
     net::SocketAddr,
@@ -60,9 +60,9 @@ pub struct RunArgs {
     /// Connect directly to destinations whose latest three connections each moved less than this, as in 64KB
     /// [default: off]
     #[arg(long, value_name = "SIZE", requires = "via")]
-    short: Option<Bytes>,
-    /// With --short: how to reach a destination without earlier connections
-    #[arg(long, value_name = "depots|direct", default_value = "depots", requires = "short")]
+    direct_below: Option<Bytes>,
+    /// With --direct-below: how to reach a destination without earlier connections
+    #[arg(long, value_name = "depots|direct", default_value = "depots", requires = "direct_below")]
     first_contact: FirstContact,
     /// Let connections fail when no route works, instead of connecting directly
     #[arg(long, conflicts_with = "config")]
@@ -137,7 +137,7 @@ impl RunArgs {
         let config = Config {
             listen: self.listen.unwrap_or(before.listen),
             routes: Routes::through(via::routes(&self.via)?, self.matches.clone())
-                .with_short(self.short, self.first_contact),
+                .directly_below(self.direct_below, self.first_contact),
             strict: self.strict,
             ca: self.ca.clone(),
             ..before

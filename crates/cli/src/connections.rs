@@ -2,7 +2,7 @@
 //! Connections that an agent or an interceptor passes on, as a table.
 
 use crate::depot::cells::{age, shorten, size};
-use doors::connections::{Entry, Status};
+use entry::connections::{Entry, Status};
 
 /// Totals, and a line for each open connection.
 pub fn table(status: &Status) -> String {

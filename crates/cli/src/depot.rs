@@ -8,7 +8,7 @@ mod pace;
 mod status;
 
 use crate::{failure::Failure, print::print_text};
-use ::depot::{Config, Hop, RelayMode, StderrLog, UpstreamRule, parse_network};
+use ::depot::{Config, CopyMode, PeerOptions, StderrLog, UpstreamRule, parse_network};
 use clap::{Args, Subcommand};
 use host::User;
 use ipnet::IpNet;
@@ -98,7 +98,7 @@ struct RunArgs {
     allow_server: Vec<UpstreamRule>,
     /// Congestion control and socket buffers for connections with peers in a network; may be repeated
     #[arg(long, value_name = "NET=CC[,sndbuf=SIZE][,rcvbuf=SIZE]")]
-    hop: Vec<Hop>,
+    hop: Vec<PeerOptions>,
     /// Allow connections to loopback, link-local and the depot's own addresses
     #[arg(long)]
     allow_local: bool,
@@ -106,8 +106,8 @@ struct RunArgs {
     #[arg(long)]
     allow_private: bool,
     /// How bodies are relayed: splice (in the kernel) or copy [default: splice]
-    #[arg(long, value_name = "HOW", value_parser = relay_mode)]
-    relay: Option<RelayMode>,
+    #[arg(long, value_name = "HOW", value_parser = copy_mode)]
+    copy: Option<CopyMode>,
     /// Address of the operators' page, metrics and health check, as in 127.0.0.1:3881 [default: none]
     #[arg(long, value_name = "IP:PORT")]
     admin: Option<SocketAddr>,
@@ -175,7 +175,7 @@ fn config(args: RunArgs) -> Result<Config, Failure> {
     }
     config.id = args.id.or(config.id);
     config.admin.listen = args.admin.or(config.admin.listen);
-    config.relay = args.relay.unwrap_or(config.relay);
+    config.copy = args.copy.unwrap_or(config.copy);
     config.allow.clients.extend(args.allow_client);
     config.allow.upstreams.extend(args.allow_upstream);
     config.allow.servers.extend(args.allow_server);
@@ -185,10 +185,10 @@ fn config(args: RunArgs) -> Result<Config, Failure> {
     Ok(config)
 }
 
-fn relay_mode(text: &str) -> Result<RelayMode, String> {
+fn copy_mode(text: &str) -> Result<CopyMode, String> {
     match text {
-        "splice" => Ok(RelayMode::Splice),
-        "copy" => Ok(RelayMode::Copy),
+        "splice" => Ok(CopyMode::Splice),
+        "copy" => Ok(CopyMode::Copy),
         _ => Err("expected splice or copy".to_owned()),
     }
 }

@@ -77,7 +77,7 @@ macro_rules! from_classified {
 }
 
 from_classified! {
-    ::client::Error,
+    ::transfer::Error,
     ::congestion::file::FileError,
     ::depot::Error,
     ::depot::FetchError,

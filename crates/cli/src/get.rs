@@ -6,15 +6,15 @@ use crate::{
     transfer::{TransferArgs, one_by_one, plain_stdout, shown_name},
 };
 use clap::Args;
-use client::{
-    Client, Destination, DigestArg, Error, GetRequest, Options, Progress, Stop, file_name,
-    printable, read_list,
-};
 use std::{
     fs,
     io::{self, Read},
     path::{Path, PathBuf},
     sync::Arc,
+};
+use transfer::{
+    Client, Destination, DigestArg, Error, GetRequest, Options, Progress, Stop, file_name,
+    printable, read_list,
 };
 use units::Bytes;
 
@@ -112,7 +112,7 @@ async fn download(client: &Client, job: Job, args: &GetArgs, stop: &Stop) -> Res
             drop(line);
             report
         }
-        Err(error) => client::Report::refused(&job.url, error),
+        Err(error) => transfer::Report::refused(&job.url, error),
     };
     args.transfer.report(report)
 }

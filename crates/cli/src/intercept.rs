@@ -8,7 +8,7 @@ use crate::{
     via,
 };
 use clap::Args;
-use doors::{
+use entry::{
     intercept::{self, Config, InterceptError, Interceptor},
     routes::{Match, Routes},
 };
@@ -22,7 +22,7 @@ Examples:
   sudo longhaul intercept run --config /etc/longhaul/intercept.toml";
 const RULES_EXAMPLES: &str = "\
 Examples:
-  longhaul intercept rules --own --match '*:443' --via d1.example.net
+  longhaul intercept rules --this-host --match '*:443' --via d1.example.net
   longhaul intercept rules --config /etc/longhaul/intercept.toml | less";
 const STATUS_EXAMPLES: &str = "\
 Examples:
@@ -73,7 +73,7 @@ struct SettingsArgs {
     clients: Vec<IpNet>,
     /// Intercept connections that this host makes
     #[arg(long, conflicts_with = "config")]
-    own: bool,
+    this_host: bool,
     /// Depots of a route, the one nearest this machine first; repeat for a route to use when this one fails
     #[arg(long, value_name = "[https:]HOST[:PORT],...", conflicts_with = "config")]
     via: Vec<String>,
@@ -135,7 +135,7 @@ impl SettingsArgs {
         }
         let config = Config {
             clients: self.clients.iter().map(IpNet::trunc).collect(),
-            own: self.own,
+            this_host: self.this_host,
             routes: Routes::through(via::routes(&self.via)?, self.matches.clone()),
             strict: self.strict,
             connect_timeout: Some(self.connect_timeout.into()),
@@ -159,7 +159,7 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let mut from = report.clients.clone();
-    if report.own {
+    if report.this_host {
         from.push("this host".to_owned());
     }
     let text = format!("connections of {}; {} held\n", from.join(", "), report.held);

@@ -35,6 +35,7 @@ mod pace;
 mod parcel;
 mod progress;
 mod put;
+mod random;
 mod recv;
 mod report;
 mod results_table;

@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use ::origin::{self, Config, Error};
 use clap::{Args, ValueEnum};
-use session::{DepotAddress, Form};
+use protocol::{DepotAddress, Form};
 use std::{net::SocketAddr, path::PathBuf};
 
 const EXAMPLES: &str = "\

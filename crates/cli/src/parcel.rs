@@ -4,24 +4,25 @@
 use crate::{
     failure::Failure,
     print::print_json_text,
+    random::random,
     transfer::{ProgressLine, show},
     via,
 };
 use clap::Args;
-use client::{
-    Error, Progress, Stop, StopSignal,
-    parcel::{Code, ParcelReport},
-    printable, run_until_signal,
-};
 use indicatif::HumanBytes;
-use lsl::{Options, Route, RouteError};
+use protocol::DepotAddress;
 use serde_json::{Value, json};
-use session::DepotAddress;
+use session::{Options, Route, RouteError};
 use std::{
     future::Future,
     io::{self, IsTerminal},
     path::PathBuf,
     sync::Arc,
+};
+use transfer::{
+    Error, Progress, Stop, StopSignal,
+    parcel::{Code, ParcelReport},
+    printable, run_until_signal,
 };
 use units::{ClassifyFailure, Rate};
 
@@ -162,7 +163,7 @@ fn document(report: &ParcelReport) -> Value {
                 "depot": hop.depot.as_str(),
                 "streams": hop.streams,
                 "rtt_us": hop.rtt_us,
-                "congestion": hop.congestion.as_ref().map(session::lsl::Congestion::as_str),
+                "congestion": hop.congestion.as_ref().map(protocol::session::Congestion::as_str),
             })
         })
         .collect();
@@ -191,11 +192,7 @@ pub fn code_or_new(given: Option<Code>, tell: impl Fn(&Code) -> String) -> Resul
     if let Some(code) = given {
         return Ok(code);
     }
-    let mut random = [0; 10];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).map_err(
-        |error| Failure::failed(format!("cannot read random bytes from the system: {error}")),
-    )?;
-    let code = Code::from_random(random);
+    let code = Code::from_random(random()?);
     errln!("On the other machine: {}", tell(&code));
     Ok(code)
 }

@@ -6,12 +6,12 @@ use crate::{
     transfer::{TransferArgs, one_by_one, shown_name},
 };
 use clap::Args;
-use client::{Client, Progress, PutRequest, Source, Stop, upload_url};
 use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
 };
+use transfer::{Client, Progress, PutRequest, Source, Stop, upload_url};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,16 +7,16 @@ use crate::{
     transfer::{plain_stdout, shown_name},
 };
 use clap::Args;
-use client::{
-    Progress, Stop,
-    parcel::{Code, Origin, Output, ParcelReport, ReceiveRequest},
-};
-use lsl::{ListenOptions, Listener, Route};
-use session::lsl::Role;
+use protocol::session::Role;
+use session::{ListenOptions, Listener, Route};
 use std::{
     net::{Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
+};
+use transfer::{
+    Progress, Stop,
+    parcel::{Code, Origin, Output, ParcelReport, ReceiveRequest},
 };
 use units::Bytes;
 
@@ -126,7 +126,7 @@ async fn receive(
             let listener = Listener::bind(address, listening).await;
             let listener = listener.map_err(|error| {
                 let text = format!("cannot listen on {address}: {error}");
-                ParcelReport::refused(client::Error::Connection(text))
+                ParcelReport::refused(transfer::Error::Connection(text))
             })?;
             if !args.parcel.quiet {
                 errln!("listening on {}", listener.local_addr());

@@ -8,7 +8,7 @@ use crate::{
     via,
 };
 use clap::Args;
-use doors::{
+use entry::{
     routes::{Match, Routes},
     run::{
         Connection, Launch, Outcome, ProgramEnd, Report, Rules, RunError, Supervisor, Tally,
@@ -16,7 +16,7 @@ use doors::{
     },
     short::FirstContact,
 };
-use session::{DepotAddress, lsl::MAX_HOPS};
+use protocol::{DepotAddress, session::MAX_HOPS};
 use std::{
     env,
     ffi::OsString,
@@ -62,9 +62,9 @@ pub struct RunArgs {
     /// Connect directly to destinations whose latest three connections each moved less than this, as in 64KB
     /// [default: off]
     #[arg(long, value_name = "SIZE")]
-    short: Option<Bytes>,
-    /// With --short: how to reach a destination without earlier connections
-    #[arg(long, value_name = "depots|direct", default_value = "depots", requires = "short")]
+    direct_below: Option<Bytes>,
+    /// With --direct-below: how to reach a destination without earlier connections
+    #[arg(long, value_name = "depots|direct", default_value = "depots", requires = "direct_below")]
     first_contact: FirstContact,
     /// Print the program's connections and their bytes to standard error when it ends
     #[arg(long)]
@@ -149,7 +149,7 @@ impl RunArgs {
         let quiet = self.quiet;
         Ok(Rules {
             routes: Routes::through(via?, self.matches.clone())
-                .with_short(self.short, self.first_contact),
+                .directly_below(self.direct_below, self.first_contact),
             ca: self.ca.clone(),
             strict: self.strict,
             time: self.connect_timeout.into(),

@@ -7,15 +7,15 @@ use crate::{
     transfer::shown_name,
 };
 use clap::Args;
-use client::{
-    check_sent_name,
-    parcel::{Goal, Parcel, SendRequest},
-};
-use lsl::{Options, Route, WholeDigest};
-use session::lsl::Role;
+use protocol::session::Role;
+use session::{Options, Route, WholeDigest};
 use std::{
     io,
     path::{Path, PathBuf},
+};
+use transfer::{
+    check_sent_name,
+    parcel::{Goal, Parcel, SendRequest},
 };
 use units::Rate;
 

@@ -4,13 +4,12 @@
 mod key_files;
 mod text;
 
-use crate::{failure::Failure, print::print_text};
+use crate::{failure::Failure, print::print_text, random::random};
 use clap::Args;
 use ipnet::IpNet;
-use rustix::rand::{GetRandomFlags, getrandom};
-use session::{
+use protocol::{
     DepotAddress, OriginUrl,
-    message::Method,
+    http::Method,
     ticket::{
         KeySet, Opens, PREFIX, SessionTarget, Signer, Ticket, TicketError, TicketRoute, UnixTime,
         Unverified, ticket_id,
@@ -203,19 +202,6 @@ fn network(text: &str) -> Result<IpNet, String> {
 
 fn now() -> UnixTime {
     SystemTime::now().into()
-}
-
-/// Cryptographically random bytes.
-fn random<const N: usize>() -> Result<[u8; N], Failure> {
-    let mut bytes = [0; N];
-    // getrandom waits for the kernel's pool, and then returns up to 256 bytes at once.
-    match getrandom(&mut bytes, GetRandomFlags::empty()) {
-        Ok(n) if n == N => Ok(bytes),
-        Ok(_) => Err(Failure::failed("cannot read random bytes from the system: too few")),
-        Err(error) => {
-            Err(Failure::failed(format!("cannot read random bytes from the system: {error}")))
-        }
-    }
 }
 
 fn keygen(args: &KeygenArgs) -> Result<(), Failure> {

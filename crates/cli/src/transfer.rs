@@ -6,12 +6,9 @@ use crate::{
     print::{StreamedOutput, print_json_text},
 };
 use clap::Args;
-use client::{
-    Error, Options, Progress, Report, Routes, Status, Stop, StopSignal, printable, run_until_signal,
-};
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
+use protocol::DepotAddress;
 use serde_json::{Value, json};
-use session::DepotAddress;
 use std::{
     env, fs,
     io::{self, IsTerminal, Write},
@@ -20,6 +17,9 @@ use std::{
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
     time::Duration,
+};
+use transfer::{
+    Error, Options, Progress, Report, Routes, Status, Stop, StopSignal, printable, run_until_signal,
 };
 use units::{ClassifyFailure, FailureClass, Rate};
 

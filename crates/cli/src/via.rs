@@ -2,7 +2,7 @@
 //! `--via`: depots, the one nearest this machine first; each occurrence is a route.
 
 use crate::failure::Failure;
-use session::DepotAddress;
+use protocol::DepotAddress;
 use std::fmt::Display;
 
 /// The depots of each route.

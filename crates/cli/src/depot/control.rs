@@ -12,8 +12,8 @@ use ::depot::{
 };
 use clap::Args;
 use ipnet::IpNet;
+use protocol::ticket::UnixTime;
 use serde_json::{Value, json};
-use session::ticket::UnixTime;
 use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
 use units::Rate;
 

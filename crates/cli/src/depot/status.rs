@@ -8,7 +8,7 @@ use crate::{
 };
 use ::depot::{
     fetch_status,
-    status::{Hop, Memory, Status, Sum, Tcp, Transfer},
+    status::{HopStatistics, Memory, Status, Sum, Tcp, Transfer},
 };
 use clap::Args;
 use std::{
@@ -160,7 +160,7 @@ fn reserved(memory: &Memory) -> String {
     format!("memory reserved for transfers {reserved}{largest}; a client's share {share}\n")
 }
 
-fn hops(hops: &[Hop]) -> String {
+fn hops(hops: &[HopStatistics]) -> String {
     let mut text = format!(
         "\n{:<8} {:<34} {:>6} {:>12} {:>12} {:>10} {:>10} {:>7} {}\n",
         "side", "hop", "ended", "down", "up", "RTT", "shortest", "again", "connections"

@@ -13,7 +13,7 @@ use units::{Bytes, Rate};
 
 const EXAMPLES: &str = "\
 Examples:
-  sudo longhaul pace gateway eth0 --class far=400mbit:198.51.100.0/24 --via 192.0.2.1
+  sudo longhaul pace gateway eth0 --class far=400mbit:198.51.100.0/24 --router 192.0.2.1
   sudo longhaul pace gateway eth0 --class far=400mbit:198.51.100.0/24 --class rest=1gbit --next-hop 02:00:5e:00:53:01";
 
 /// Pace packets that are routed to a TUN device and leave by a real device, each class at its own rate. Needs root.
@@ -22,7 +22,7 @@ Examples:
 /// prints counters. The TUN device and the routes to it are removed with it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-#[command(group(ArgGroup::new("next").required(true).args(["via", "next_hop"])))]
+#[command(group(ArgGroup::new("next").required(true).args(["router", "next_hop"])))]
 pub struct GatewayArgs {
     /// Network device to send by, as `ip link` names it.
     device: String,
@@ -32,8 +32,8 @@ pub struct GatewayArgs {
     class: Vec<GatewayClass>,
     /// Next router, a neighbour on the device.
     #[arg(long, value_name = "IP")]
-    via: Option<IpAddr>,
-    /// Ethernet address of the next router, instead of --via.
+    router: Option<IpAddr>,
+    /// Ethernet address of the next router, instead of --router.
     #[arg(long, value_name = "MAC")]
     next_hop: Option<Mac>,
     /// Link rate of the device, as in 1gbit [default: the rate that the driver reports].
@@ -61,7 +61,7 @@ pub struct GatewayArgs {
 
 impl GatewayArgs {
     fn into_options(self) -> Options {
-        let next_hop = self.via.map(NextHop::Neighbour).or(self.next_hop.map(NextHop::Mac));
+        let next_hop = self.router.map(NextHop::Neighbour).or(self.next_hop.map(NextHop::Mac));
         let next_hop = next_hop.expect("one of them is required");
         Options {
             tun: self.tun,

@@ -5,7 +5,7 @@ use crate::{
     failure::Failure,
     print::{print_json, print_text},
 };
-use ::kernel::pace::{PacingMethod, PacingMethods};
+use ::kernel::pace::{MethodSupport, PacingMethods};
 use ::wan::pacing_gateway;
 
 const EXAMPLES: &str = "\
@@ -40,7 +40,7 @@ pub fn run(args: &MethodsArgs) -> Result<(), Failure> {
 
 fn text(methods: &PacingMethods) -> String {
     let mut text = String::new();
-    for PacingMethod { name, what, can, lacks } in &methods.methods {
+    for MethodSupport { name, what, can, lacks } in &methods.methods {
         let (can, why) = (if *can { "yes" } else { "no" }, lacks.as_deref().unwrap_or(what));
         text += &format!("{name:<16} {can:<4} {why}\n");
     }

@@ -23,7 +23,7 @@ pub fn read(path: &Path) -> Result<String, Failure> {
 /// Reads standard input, at most twice the length of the longest ticket route.
 pub fn read_input() -> Result<String, Failure> {
     let mut text = String::new();
-    let most = 2 * session::MAX_ROUTE_LEN as u64;
+    let most = 2 * protocol::MAX_ROUTE_LEN as u64;
     let read = io::stdin().take(most).read_to_string(&mut text);
     read.map_err(|error| Failure::failed(format!("cannot read standard input: {error}")))?;
     Ok(text)

@@ -2,7 +2,7 @@
 //! Prints a ticket as text or JSON.
 
 use crate::print::{print_json, print_text};
-use session::ticket::{LEEWAY_S, Ticket, TicketDescription, UnixTime};
+use protocol::ticket::{LEEWAY_S, Ticket, TicketDescription, UnixTime};
 use std::fmt::Display;
 
 /// Whether the signature was verified, and the time for which validity is shown.

@@ -92,7 +92,7 @@ fn a_configuration_is_checked_and_printed_in_full() {
             assert!(printed.contains(part), "{part}: {printed}");
         }
     }
-    assert!(done(&["depot", "check", "--relay", "copy"]).contains("relay = \"copy\""));
+    assert!(done(&["depot", "check", "--copy", "copy"]).contains("copy = \"copy\""));
     // For units, which want to know alone whether it is good.
     assert_eq!(done(&["depot", "check", "--quiet", path]), "");
     assert_eq!(refused(&["depot", "check", path, "--config", path]).0, 2);

@@ -127,7 +127,7 @@ fn wrong_use_is_refused() {
         (&["left", "--class=b=101mbit:10.3.0.0/16"], "above the line"),
         (&["left", "--class=b=1mbit:10.1.2.0/24"], "overlap"),
         (&["left", "--class=b=1mbit:10.1.2.0/8"], "bits behind"),
-        (&["left", "--via=10.9.0.2"], "cannot be used with"),
+        (&["left", "--router=10.9.0.2"], "cannot be used with"),
         (&["left", "--tun=right"], "already"),
         (&["left", "--max-frame=100"], "gap frames of"),
         (&["left", "--max-frame=4KB", "--no-gap-frames"], "cannot be used with"),
@@ -138,8 +138,8 @@ fn wrong_use_is_refused() {
         assert!(said.contains(expected) && output.stdout.is_empty(), "{changed:?}: {said}");
     }
     let (code, said) = refused(&["pace", "gateway", "lo", "--class=a=1mbit"]);
-    assert!(code == 2 && said.contains("--via"), "{said}");
-    let (code, said) = refused(&["pace", "gateway", "lo", "--via=10.0.0.1"]);
+    assert!(code == 2 && said.contains("--router"), "{said}");
+    let (code, said) = refused(&["pace", "gateway", "lo", "--router=10.0.0.1"]);
     assert!(code == 2 && said.contains("--class"), "{said}");
     let (code, said) = refused(&["pace", "methods", "nosuch0"]);
     assert!(code == 2 && said.contains("no device nosuch0"), "{said}");

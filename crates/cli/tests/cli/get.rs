@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul get`: files, lists, pipes, routes, signals. What it does with misbehaving servers is tested in
-//! `crates/client`.
+//! `crates/move/transfer`.
 
 use crate::{
     common::{call, longhaul, refused, text},

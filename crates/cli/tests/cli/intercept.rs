@@ -265,7 +265,7 @@ fn connections_of_clients_go_through_depots() {
 fn connections_of_the_host_itself_go_through_depots() {
     let world = World::new();
     let _depots = world.depots();
-    let _intercept = world.intercept(&["--own"]);
+    let _intercept = world.intercept(&["--this-host"]);
     assert_eq!(seen_as(&world.router, SERVER), SERVER);
     assert_eq!(seen_as(&world.router, SERVER6), SERVER6);
     assert_eq!(seen_as(&world.client, SERVER), CLIENT, "forwarded ones are not intercepted");
@@ -277,7 +277,7 @@ fn a_client_is_connected_only_once_its_server_is() {
     let world = World::new();
     let _depots = world.depots();
     let _intercept =
-        world.intercept(&["--clients", "10.1.0.0/24", "--clients", "fd01::/64", "--own"]);
+        world.intercept(&["--clients", "10.1.0.0/24", "--clients", "fd01::/64", "--this-host"]);
     for from in [&world.client, &world.router] {
         for (host, port, expected) in [
             (SERVER, CLOSED, ErrorKind::ConnectionRefused),
@@ -297,7 +297,7 @@ fn a_client_is_connected_only_once_its_server_is() {
 fn connections_pass_directly_when_depots_fail_unless_strict() {
     let world = World::new();
     {
-        let _intercept = world.intercept(&["--clients", "10.1.0.0/24", "--own"]);
+        let _intercept = world.intercept(&["--clients", "10.1.0.0/24", "--this-host"]);
         for _ in 0..2 {
             assert_eq!(seen_as(&world.client, SERVER), CLIENT, "its own address");
             assert_eq!(seen_as(&world.router, SERVER), ROUTER);
@@ -317,7 +317,7 @@ fn nothing_is_left_after_any_end() {
     for signal in
         [rustix::process::Signal::KILL, rustix::process::Signal::TERM, rustix::process::Signal::INT]
     {
-        let mut intercept = world.intercept(&["--clients", "10.1.0.0/24", "--own"]);
+        let mut intercept = world.intercept(&["--clients", "10.1.0.0/24", "--this-host"]);
         let mut open = connect(&world.client, SERVER, ECHO).unwrap();
         intercept.signal(signal);
         intercept.child.wait().unwrap();
@@ -333,7 +333,7 @@ fn nothing_is_left_after_any_end() {
 fn leftovers_of_a_killed_guard_are_harmless_and_cleaned() {
     let world = World::new();
     let _depots = world.depots();
-    let mut intercept = world.intercept(&["--own"]);
+    let mut intercept = world.intercept(&["--this-host"]);
     let children = format!("/proc/{0}/task/{0}/children", intercept.child.id());
     let children = fs::read_to_string(children).unwrap();
     let is_guard = |pid: &&str| {
@@ -411,7 +411,7 @@ fn depot_behind_the_router_is_never_intercepted() {
     depot.await_log("ready");
     let mut intercept = Process::start(
         &world.router,
-        &["intercept", "run", "--via", "10.1.0.2", "--clients", "10.1.0.0/24", "--own"],
+        &["intercept", "run", "--via", "10.1.0.2", "--clients", "10.1.0.0/24", "--this-host"],
     );
     intercept.await_log("ready");
     assert_eq!(seen_as(&world.router, SERVER), CLIENT);
@@ -446,7 +446,7 @@ fn settings_reload_and_bad_ones_change_nothing() {
 fn removed_rules_are_added_again() {
     let world = World::new();
     let _depots = world.depots();
-    let mut intercept = world.intercept(&["--own"]);
+    let mut intercept = world.intercept(&["--this-host"]);
     let flushed = world.on_router("nft", &["flush", "ruleset"]);
     assert!(flushed.status.success(), "{}", text(&flushed.stderr));
     assert_eq!(
@@ -463,9 +463,9 @@ fn removed_rules_are_added_again() {
 fn second_interceptor_is_refused_and_the_first_continues() {
     let world = World::new();
     let _depots = world.depots();
-    let _intercept = world.intercept(&["--own"]);
+    let _intercept = world.intercept(&["--this-host"]);
     let program = longhaul().get_program().to_str().unwrap().to_owned();
-    let second = world.on_router(&program, &["intercept", "run", "--own", "--via", NEAR]);
+    let second = world.on_router(&program, &["intercept", "run", "--this-host", "--via", NEAR]);
     assert_eq!(second.status.code(), Some(1));
     assert!(
         text(&second.stderr).contains("another `longhaul intercept run`"),
@@ -500,11 +500,16 @@ fn mistakes_are_refused_before_anything_changes() {
         assert!(output.status.code() == Some(code) && said.contains(part), "{arguments:?}: {said}");
     };
     refused(&["--via", NEAR], 2, "nothing is intercepted");
-    refused(&["--own"], 2, "no route has depots");
-    refused(&["--own", "--via", NEAR, "--match", "a.example:80"], 2, "packets carry addresses");
-    refused(&["--own", "--via", NEAR, "--match", "127.0.0.1"], 2, "cannot be intercepted");
+    refused(&["--this-host"], 2, "no route has depots");
+    refused(
+        &["--this-host", "--via", NEAR, "--match", "a.example:80"],
+        2,
+        "packets carry addresses",
+    );
+    refused(&["--this-host", "--via", NEAR, "--match", "127.0.0.1"], 2, "cannot be intercepted");
     refused(&["--config", "/nonexistent"], 2, "/nonexistent: No such file");
-    let output = longhaul().args(["intercept", "rules", "--own", "--via", NEAR]).output().unwrap();
+    let output =
+        longhaul().args(["intercept", "rules", "--this-host", "--via", NEAR]).output().unwrap();
     let rules = text(&output.stdout);
     assert!(rules.starts_with("table inet longhaul {") && rules.contains("flags owner"), "{rules}");
     // The text that people are shown is one that nft takes.

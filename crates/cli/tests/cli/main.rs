@@ -17,7 +17,7 @@ mod depot_check;
 mod depot_control;
 mod depot_paced;
 mod documented_commands;
-#[path = "../../../scenario/tests/draft/mod.rs"]
+#[path = "../../../spine/scenario/tests/draft/mod.rs"]
 mod draft;
 mod emulated;
 mod export;
@@ -29,7 +29,7 @@ mod gap_packets;
 mod gateway;
 mod get;
 #[allow(dead_code, reason = "tests of the client use all of it")]
-#[path = "../../../client/tests/client/server.rs"]
+#[path = "../../../move/transfer/tests/transfer/server.rs"]
 mod http_server;
 mod intercept;
 mod interop;

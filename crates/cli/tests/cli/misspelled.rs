@@ -24,7 +24,7 @@ fn misspelled_key_of_any_file_names_the_nearest() {
         (depot, "lisen = [\"127.0.0.1:0\"]".to_owned(), "`listen`"),
         (depot, "[limits]\nconections = 5".to_owned(), "`connections`"),
         (depot, "[[hop]]\npeer = \"10.0.0.0/8\"\nwarmth = 2".to_owned(), "`warm`"),
-        (depot, "relay = \"spice\"".to_owned(), "`splice`"),
+        (depot, "copy = \"spice\"".to_owned(), "`splice`"),
         (agent, format!("strct = true\n{ROUTE}"), "`strict`"),
         (agent, ROUTE.replace("via", "vai"), "`via`"),
         (intercept, format!("strct = true\n{ROUTE}"), "`strict`"),

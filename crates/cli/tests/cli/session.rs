@@ -5,7 +5,7 @@ use crate::{
     common::{done, json, refused, refusing_address},
     depot::Depot,
 };
-use session::lsl::{Header, Open, Role, SessionId, Target};
+use protocol::session::{Header, Open, Role, SessionId, Target};
 use std::{
     io::{Read, Write},
     net::TcpStream,

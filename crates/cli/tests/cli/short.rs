@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `--short`: destinations whose connections are short are reached directly, and through depots when they are not.
+//! `--direct-below`: destinations whose connections are short are reached directly, and through depots when they are not.
 
 use crate::{
     agent::Agent,
@@ -40,7 +40,7 @@ fn run(options: &[&str], script: &str) -> String {
 #[test]
 fn run_is_direct_after_short_connections_until_a_long_one() {
     let err = run(
-        &["--short", "64KB", "--stats", "--strict"],
+        &["--direct-below", "64KB", "--stats", "--strict"],
         r#"
 assert [use(1000) for _ in range(3)] == [False] * 3
 until(True, 1000)
@@ -76,7 +76,7 @@ fn run_without_the_rule_always_goes_through() {
 #[test]
 fn first_contact_may_be_direct() {
     run(
-        &["--short", "64KB", "--first-contact", "direct", "--strict"],
+        &["--direct-below", "64KB", "--first-contact", "direct", "--strict"],
         r"
 assert use(1000) and use(1000)
 # Connections that move nothing say nothing.
@@ -135,7 +135,7 @@ fn used(agent: &Agent, chain: &Chain, size: usize) -> bool {
 #[test]
 fn agent_goes_directly_after_short_connections_and_back() {
     let chain = Chain::start();
-    let agent = Agent::through(&chain, &["--strict", "--short", "64KB"]);
+    let agent = Agent::through(&chain, &["--strict", "--direct-below", "64KB"]);
     let used = |size| used(&agent, &chain, size);
     assert_eq!([used(1000), used(1000), used(1000), used(1000)], [false, false, false, true]);
     // A long one is taken into account while it is open.
@@ -159,20 +159,20 @@ fn agents_file_has_the_rule_by_route_and_for_all() {
         path.to_str().unwrap().to_owned()
     };
     for (top, of_route, is_direct) in [
-        ("short = \"64KB\"\nfirst_contact = \"direct\"", "", true),
-        ("short = \"64KB\"", "first_contact = \"direct\"", true),
-        ("first_contact = \"direct\"", "short = \"64KB\"", true),
-        ("short = \"64KB\"\nfirst_contact = \"direct\"", "short = \"0B\"", false),
-        ("short = \"64KB\"", "", false),
+        ("direct_below = \"64KB\"\nfirst_contact = \"direct\"", "", true),
+        ("direct_below = \"64KB\"", "first_contact = \"direct\"", true),
+        ("first_contact = \"direct\"", "direct_below = \"64KB\"", true),
+        ("direct_below = \"64KB\"\nfirst_contact = \"direct\"", "direct_below = \"0B\"", false),
+        ("direct_below = \"64KB\"", "", false),
     ] {
         let agent = Agent::start(&["--config", &write(top, of_route)]);
         assert_eq!(used(&agent, &chain, 1000), is_direct, "{top} {of_route}");
     }
     for (top, of_route, why) in [
-        ("short = \"much\"", "", "agent.toml:2: "),
+        ("direct_below = \"much\"", "", "agent.toml:2: "),
         ("", "first_contact = \"maybe\"", "agent.toml:6: "),
-        ("", "first_contact = \"direct\"", "\"first_contact\" needs \"short\""),
-        ("first_contact = \"direct\"", "", "\"first_contact\" needs \"short\""),
+        ("", "first_contact = \"direct\"", "\"first_contact\" needs \"direct_below\""),
+        ("first_contact = \"direct\"", "", "\"first_contact\" needs \"direct_below\""),
     ] {
         let (code, said) = refused(&["agent", "run", "--config", &write(top, of_route)]);
         assert!(code == 2 && said.contains(why), "{top} {of_route}: {said}");

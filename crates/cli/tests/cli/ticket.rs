@@ -413,7 +413,7 @@ fn ticket_is_shown_as_a_depot_logs_it() {
     let made = ["--via", "d1.example.com", "http://o.example.org/set.tar", "--total-rate", "2gbit"];
     let url = folder.make(&made);
     let target = &url[url.find("/lh2/").unwrap()..];
-    let logged = session::ticket::TicketRoute::redacted(target).into_owned();
+    let logged = protocol::ticket::TicketRoute::redacted(target).into_owned();
     assert!(logged.contains("...") && logged.len() < target.len());
     let said = done(&["ticket", "show", &logged]);
     for line in ["opens      http://o.example.org/set.tar\n", "at most 2gbit for all transfers"] {

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The programs that serve a run: a real nginx at each source, a depot process at each `via`.
+//!
+//! Each flow has ports of its own, so that its sockets can be told from other flows' and each depot
+//! process has the settings of one flow's hops. Nothing outlives the lab: servers die with the
+//! thread that started them, and are stopped and waited for when dropped.
+
+use crate::{error::LabError, payload::Payload, rated_server::RatedServer, sampler::HopSockets};
+use depot::{Allow, Config, IdleConnections, PeerOptions, Site, TrustFiles};
+use host::{Lack, TcpSockets};
+use protocol::{Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme};
+use scenario::{Flow, Run, Signalling, kept};
+use std::{
+    fs::File,
+    io,
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+use wan::Wan;
+
+const FIRST_ORIGIN_PORT: u16 = 8000;
+const FIRST_DEPOT_PORT: u16 = protocol::DEPOT_PORT;
+/// How long a server may take until it listens.
+const START: Duration = Duration::from_secs(10);
+/// How long a server may take to end once told to.
+const STOP: Duration = Duration::from_secs(5);
+
+/// Where a flow's programs are to be found.
+#[derive(Debug, Clone)]
+pub struct FlowPlan {
+    /// The flow.
+    pub flow: Flow,
+    /// What it carries.
+    pub payload: Payload,
+    /// What the client asks for.
+    pub url: String,
+    /// Its hops.
+    pub hops: Vec<HopSockets>,
+    origin: SocketAddr,
+    depots: Vec<SocketAddr>,
+}
+
+impl FlowPlan {
+    /// Gives the n-th flow of a run its ports: those of the flow that it comes after, or its own.
+    pub fn new(
+        wan: &Wan,
+        n: u16,
+        flow: &Flow,
+        payload: Payload,
+        before: &[Self],
+    ) -> Result<Self, LabError> {
+        let earlier = before.iter().position(|plan| flow.after.as_ref() == Some(&plan.flow.name));
+        let n = earlier.map_or(n, |at| before[at].number());
+        let at = |node: &str, port| Ok::<_, LabError>(SocketAddr::new(wan.address(node)?, port));
+        let origin = at(&flow.from, FIRST_ORIGIN_PORT + n)?;
+        let depots: Vec<SocketAddr> =
+            flow.via.iter().map(|node| at(node, FIRST_DEPOT_PORT + n)).collect::<Result<_, _>>()?;
+        let hops = flow
+            .hops()
+            .zip(std::iter::once(&origin).chain(&depots))
+            .zip(0..)
+            .map(|((hop, local), index)| {
+                let peer = wan.address(hop.to)?;
+                let (flow, node) = (flow.name.clone(), hop.from.to_owned());
+                Ok(HopSockets { flow, index, node, local: *local, peer })
+            })
+            .collect::<Result<_, LabError>>()?;
+        let asked = match (flow.via.last(), depots.last()) {
+            (Some(node), Some(depot)) if flow.site => format!("{node}:{}", depot.port()),
+            _ => format!("{}:{}", flow.from, origin.port()),
+        };
+        let url = format!("http://{asked}/{}", flow.name);
+        Ok(Self { flow: flow.clone(), payload, url, hops, origin, depots })
+    }
+
+    /// Which flow's ports it has.
+    fn number(&self) -> u16 {
+        self.origin.port() - FIRST_ORIGIN_PORT
+    }
+
+    /// Whether its servers are its own.
+    fn has_own_servers(&self) -> bool {
+        self.flow.after.is_none()
+    }
+
+    /// The redirect that hands the client over to the depots; none for a direct flow.
+    pub fn redirect(&self) -> Option<String> {
+        let authority = |node: &str, port: u16| {
+            Authority::parse(&format!("{node}:{port}"), None).expect("nodes have plain names")
+        };
+        let depots: Vec<DepotAddress> = self
+            .flow
+            .via
+            .iter()
+            .zip(&self.depots)
+            .map(|(node, address)| authority(node, address.port()).into())
+            .collect();
+        if depots.is_empty() || self.flow.site {
+            return None;
+        }
+        let origin = authority(&self.flow.from, self.origin.port());
+        let origin = OriginUrl::new(Scheme::Http, origin, &format!("/{}", self.flow.name))
+            .expect("flows have plain names");
+        let form = match self.flow.signalling {
+            Signalling::Fetch => Form::Fetch,
+            Signalling::Lead => Form::Lead,
+        };
+        let redirect = Redirect::new(&depots, form, origin).expect("a checked scenario's");
+        Some(redirect.to_string())
+    }
+
+    /// What the n-th depot is configured to be: open for this flow's neighbours only.
+    fn depot_config(&self, n: usize) -> Config {
+        let flow = &self.flow;
+        let whole = |address: IpAddr| address.into();
+        let downstream = self.hops[n + 1].peer;
+        let upstream_node = if n == 0 { &flow.from } else { &flow.via[n - 1] };
+        let upstream = if n == 0 { self.origin } else { self.depots[n - 1] };
+        let neighbours =
+            [n.checked_sub(1).map(|_| upstream.ip()), flow.via.get(n + 1).map(|_| downstream)];
+        let buffers = |peer, congestion| PeerOptions {
+            congestion,
+            sndbuf: flow.sndbuf,
+            rcvbuf: flow.rcvbuf,
+            idle: kept::WARM_IDLE,
+            prime: kept::PRIME,
+            warm: if n > 0 && peer == upstream.ip() { flow.warm } else { 0 },
+            ..PeerOptions::of(whole(peer))
+        };
+        // The client is led through every depot, so every one must lead on to the next.
+        let mut upstreams = vec![format!("{upstream_node}:{}", upstream.port())];
+        upstreams.extend(
+            flow.via.get(n + 1).map(|next| format!("{next}:{}", self.depots[n + 1].port())),
+        );
+        let client = self.hops.last().expect("a flow has a hop").peer;
+        let mut clients = vec![whole(client), whole(downstream)];
+        clients.dedup();
+        Config {
+            id: Some(format!("{}-{}", flow.via[n], flow.name)),
+            listen: vec![self.depots[n]],
+            allow: Allow {
+                clients,
+                upstreams: upstreams
+                    .iter()
+                    .map(|rule| rule.parse().expect("nodes have plain names"))
+                    .collect(),
+                // The nodes' addresses are.
+                private: true,
+                ..Allow::default()
+            },
+            hops: vec![
+                buffers(downstream, Some(flow.cc[n + 1].clone())),
+                buffers(upstream.ip(), None),
+            ],
+            trust: TrustFiles {
+                depots: neighbours.into_iter().flatten().map(whole).collect(),
+                ..TrustFiles::default()
+            },
+            sites: self.site(n).into_iter().collect(),
+            idle_connections: IdleConnections { idle: kept::IDLE, ..IdleConnections::default() },
+            ..Config::default()
+        }
+    }
+}
+
+impl FlowPlan {
+    /// The site that the n-th depot has: the one nearest the client, under its node's name.
+    fn site(&self, n: usize) -> Option<Site> {
+        let last = self.flow.via.len() - 1;
+        if !self.flow.site || n != last {
+            return None;
+        }
+        let via =
+            (0..last).rev().map(|n| format!("{}:{}", self.flow.via[n], self.depots[n].port()));
+        let via = via.map(|depot| format!("\"{depot}\"")).collect::<Vec<_>>().join(", ");
+        let text = format!(
+            "name = \"{}\"\norigin = \"http://{}:{}\"\nvia = [{via}]\n",
+            self.flow.via[n],
+            self.flow.from,
+            self.origin.port()
+        );
+        Some(toml::from_str(&text).expect("nodes have plain names"))
+    }
+}
+
+/// The servers of a run, up and listening. They end together when this is dropped.
+pub struct Servers {
+    programs: Vec<Server>,
+    /// Those of flows whose programs have a rate.
+    rated: Vec<RatedServer>,
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        self.programs.iter().for_each(Server::tell_to_end);
+        self.rated.clear();
+    }
+}
+
+impl Servers {
+    /// Starts them and waits until they listen. `folder` is for their files and logs; `longhaul`
+    /// is the program that is a depot.
+    pub fn start(
+        wan: &Wan,
+        run: &Run,
+        plans: &[FlowPlan],
+        folder: &Path,
+        longhaul: &Path,
+    ) -> Result<Self, LabError> {
+        let mut servers = Self { programs: Vec::new(), rated: Vec::new() };
+        let (rated, plain): (Vec<&FlowPlan>, _) =
+            plans.iter().partition(|plan| is_rated(plan, plans));
+        for plan in rated.iter().filter(|plan| plan.has_own_servers()) {
+            let same: Vec<_> =
+                rated.iter().filter(|other| other.origin == plan.origin).copied().collect();
+            let server = RatedServer::start(wan, &plan.flow.from, plan.origin, &same)?;
+            servers.rated.push(server);
+        }
+        for node in &run.nodes {
+            let of_node: Vec<&FlowPlan> =
+                plain.iter().filter(|plan| plan.flow.from == node.name).copied().collect();
+            if !of_node.is_empty() {
+                servers.programs.push(start_nginx(wan, &node.name, &of_node, folder)?);
+            }
+        }
+        for plan in plans.iter().filter(|plan| plan.has_own_servers()) {
+            for n in 0..plan.flow.via.len() {
+                servers.programs.push(start_depot(wan, plan, n, folder, longhaul)?);
+            }
+        }
+        for server in &mut servers.programs {
+            server.wait_until_listening(wan)?;
+        }
+        Ok(servers)
+    }
+}
+
+/// Whether the server of a flow produces data at a rate, for it or for one that takes over its connections.
+fn is_rated(plan: &FlowPlan, plans: &[FlowPlan]) -> bool {
+    plans.iter().any(|other| other.origin == plan.origin && other.flow.app_rate.is_some())
+}
+
+struct Server {
+    name: String,
+    node: String,
+    listens: Vec<SocketAddr>,
+    log: PathBuf,
+    child: Child,
+}
+
+impl Server {
+    fn start(
+        mut command: Command,
+        name: String,
+        node: &str,
+        listens: Vec<SocketAddr>,
+        folder: &Path,
+    ) -> Result<Self, LabError> {
+        let log = folder.join(format!("{name}.log"));
+        let file = File::create(&log).map_err(|e| LabError::file("write", &log, e))?;
+        let out = file.try_clone().map_err(|e| LabError::file("write", &log, e))?;
+        let child =
+            command.stdin(Stdio::null()).stdout(out).stderr(file).spawn().map_err(|e| {
+                missing_program(command.get_program().to_string_lossy().as_ref(), e)
+            })?;
+        Ok(Self { name, node: node.to_owned(), listens, log, child })
+    }
+
+    fn wait_until_listening(&mut self, wan: &Wan) -> Result<(), LabError> {
+        let failed = |e| LabError::system("list a node's sockets", e);
+        let mut view = TcpSockets::open_in(&wan.node(&self.node)?.namespace).map_err(failed)?;
+        let deadline = Instant::now() + START;
+        loop {
+            let mut up = true;
+            for address in &self.listens {
+                up &= view.listens(*address).map_err(failed)?;
+            }
+            if up {
+                return Ok(());
+            }
+            let ended =
+                self.child.try_wait().map_err(|e| LabError::system("wait for a server", e))?;
+            if ended.is_some() || Instant::now() > deadline {
+                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+                let reason = match ended {
+                    Some(status) => format!("it ended with {status}; it said: {}", said.trim()),
+                    None => format!("it did not listen within 10 s; it said: {}", said.trim()),
+                };
+                return Err(LabError::Server { name: self.name.clone(), reason });
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Server {
+    fn tell_to_end(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        // It may have ended by itself: then the error is expected.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.tell_to_end();
+        let deadline = Instant::now() + STOP;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An error of starting a program, which says how to get it where it is missing.
+pub fn missing_program(program: &str, error: io::Error) -> LabError {
+    if error.kind() != io::ErrorKind::NotFound {
+        return LabError::system("start a program", error);
+    }
+    let package = match program {
+        "nginx" => "nginx-light",
+        "aria2c" => "aria2",
+        program => program,
+    };
+    LabError::Lacks(Lack::new(
+        format_args!("{program} is not installed"),
+        format_args!("apt-get install {package}"),
+    ))
+}
+
+fn start_nginx(
+    wan: &Wan,
+    node: &str,
+    plans: &[&FlowPlan],
+    folder: &Path,
+) -> Result<Server, LabError> {
+    let name = format!("nginx-{node}");
+    let prefix = folder.join(&name);
+    std::fs::create_dir_all(&prefix).map_err(|e| LabError::file("make", &prefix, e))?;
+    let config = prefix.join("nginx.conf");
+    let text = nginx_config(plans)?;
+    std::fs::write(&config, text).map_err(|e| LabError::file("write", &config, e))?;
+    let mut command = wan.command(node, "nginx")?;
+    command.arg("-p").arg(&prefix).arg("-c").arg(&config).arg("-e").arg("stderr");
+    let own = plans.iter().filter(|plan| plan.has_own_servers());
+    let listens = own.map(|plan| plan.origin).collect();
+    Server::start(command, name, node, listens, folder)
+}
+
+/// One process in the foreground, so that none is left behind; a server for each flow, which
+/// serves the file to depots and direct clients and redirects the others, as deploy/nginx does.
+/// Relative paths count from nginx's prefix.
+fn nginx_config(plans: &[&FlowPlan]) -> Result<String, LabError> {
+    let mut text = String::from(
+        "daemon off;\nmaster_process off;\nuser root;\npid nginx.pid;\nerror_log stderr warn;\n\
+         events { worker_connections 256; }\nhttp {\n  access_log off;\n  sendfile on;\n  \
+         default_type application/octet-stream;\n",
+    );
+    for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
+        text += &format!("  {kind}_temp_path {kind};\n");
+    }
+    for server in plans.iter().filter(|plan| plan.has_own_servers()) {
+        text += &format!("  server {{\n    listen {};\n", server.origin);
+        for plan in plans.iter().filter(|plan| plan.origin == server.origin) {
+            text += &format!("    location = /{} {{\n", plan.flow.name);
+            if let Some(location) = plan.redirect() {
+                // A depot identifies itself in Via; all other clients are redirected to the depots.
+                text += &format!("      if ($http_via = \"\") {{ return 302 \"{location}\"; }}\n");
+            }
+            text += &format!("      alias {};\n    }}\n", quoted(&plan.payload.path)?);
+        }
+        text += "  }\n";
+    }
+    Ok(text + "}\n")
+}
+
+/// A path as nginx's configuration takes it, which has no way to write a dollar sign.
+fn quoted(path: &Path) -> Result<String, LabError> {
+    let text = path.to_str().filter(|text| !text.contains(['$', '\n']));
+    let text = text.ok_or_else(|| {
+        LabError::Unsupported(format!(
+            "nginx can't be given the path {}: use another --out",
+            path.display()
+        ))
+    })?;
+    Ok(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")))
+}
+
+fn start_depot(
+    wan: &Wan,
+    plan: &FlowPlan,
+    n: usize,
+    folder: &Path,
+    longhaul: &Path,
+) -> Result<Server, LabError> {
+    let node = &plan.flow.via[n];
+    let name = format!("depot-{node}-{}", plan.flow.name);
+    let config = folder.join(format!("{name}.toml"));
+    let text = toml::to_string(&plan.depot_config(n)).expect("a configuration is plain data");
+    std::fs::write(&config, text).map_err(|e| LabError::file("write", &config, e))?;
+    let mut command = wan.command(node, &longhaul.to_string_lossy())?;
+    command.arg("depot").arg("--config").arg(&config);
+    Server::start(command, name, node, vec![plan.depots[n]], folder)
+}

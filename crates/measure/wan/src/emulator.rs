@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The netmodel in real time: one thread that reads frames from devices, offers their segments to
+//! links, and writes what survives to the other end's device when its time has come.
+//!
+//! - A segment's arrival is the moment its frame was read. Its release is computed by the link and
+//!   never early: a frame is written when the last of its segments has arrived.
+//! - A frame delivered spans no more than `max_burst` of link time, so that what a receiver sees
+//!   in one piece is bounded at any rate.
+//! - Gap frames are serialised, as a wire does, and end there.
+//! - **The links' time stands still while the thread does** ([`LinkClock`]). A machine that stops for some
+//!   milliseconds would otherwise deliver all packets that are due in one burst, which no link does, and a short queue
+//!   behind it would overflow. So the rest comes as much later, and in its order of time.
+//! - Sleeping is by `epoll_pwait2` with nanoseconds and a timer slack of one. Waking up takes some
+//!   tens of microseconds more, so the last part of a wait is spent polling ([`PollPolicy`]).
+
+use crate::{
+    directed_link::{DirectedLink, Running},
+    gso_frame::{Frame, MAX_FRAME},
+    health::{Health, Lateness},
+    poll_policy::PollPolicy,
+    sys,
+};
+use netmodel::{Counters, GapStatistics, MeanAndDeviation};
+use rustix::{
+    event::{EventfdFlags, Timespec, epoll},
+    io::Errno,
+};
+use std::{
+    io::{self, IoSlice, Read, Write},
+    os::fd::OwnedFd,
+    sync::{Arc, mpsc},
+    thread::JoinHandle,
+};
+use units::{Duration, Timestamp};
+
+/// Frames read from one device before the others and the releases get their turn.
+const READ_BATCH: usize = 32;
+
+/// Statistics of one directed link so far.
+#[derive(Debug, Clone)]
+pub struct LinkState {
+    /// The link's counts.
+    pub counters: Counters,
+    /// The width of the monitor's bins.
+    pub monitor_width: Duration,
+    /// Bytes on the link in each bin since the emulator's start; empty while it runs.
+    pub monitor: Vec<u64>,
+    /// Gaps and bursts on the link; none while the emulator runs.
+    pub spacing: Option<GapStatistics>,
+    /// The gaps' mean and deviation, also while it runs.
+    pub gap: Option<MeanAndDeviation>,
+    /// Bytes that wait in the queue.
+    pub queue_bytes: u64,
+}
+
+/// Statistics of the emulator so far.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// When this was taken, since the emulator's start.
+    pub at: Timestamp,
+    /// The directed links, in the order they were given.
+    pub directed_links: Vec<LinkState>,
+    /// How it kept up.
+    pub health: Health,
+}
+
+/// The links' time: the machine's since the start, less the times in which the emulator's thread did not run
+/// when it should have.
+#[derive(Debug, Clone, Copy)]
+struct LinkClock {
+    started: std::time::Instant,
+    stood_still: Duration,
+}
+
+impl LinkClock {
+    /// Lateness that is not made up for. Most deliveries are late by the time that waking up takes.
+    const TOLERATED: Duration = Duration::from_micros(500);
+
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO + Duration::from(self.started.elapsed()).saturating_sub(self.stood_still)
+    }
+
+    /// A delivery was so late. Where that is more than is tolerated, its time is now.
+    fn was_late(&mut self, late: Duration) {
+        if late > Self::TOLERATED {
+            self.stood_still = self.stood_still + late;
+        }
+    }
+}
+
+enum Request {
+    Status(mpsc::SyncSender<Snapshot>),
+    Finish(mpsc::SyncSender<Snapshot>),
+    Stop,
+}
+
+/// A running emulator. Dropping it stops the thread.
+pub struct Emulator {
+    requests: mpsc::Sender<Request>,
+    wake: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+    started: std::time::Instant,
+}
+
+impl Emulator {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The kernel has no room for an epoll set, an eventfd or a thread.
+    pub fn start(directed_links: Vec<DirectedLink>) -> io::Result<Self> {
+        let (requests, inbox) = mpsc::channel();
+        let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
+        let wake = Arc::new(rustix::event::eventfd(0, flags)?);
+        let started = std::time::Instant::now();
+        let epoll = watch(&directed_links, &wake)?;
+        let thread = std::thread::Builder::new().name("wan-emulator".into()).spawn({
+            let wake = Arc::clone(&wake);
+            move || Loop::new(directed_links, inbox, wake, epoll, started).until_stopped()
+        })?;
+        Ok(Self { requests, wake, thread: Some(thread), started })
+    }
+
+    /// When time zero of the directed links was.
+    pub fn started(&self) -> std::time::Instant {
+        self.started
+    }
+
+    /// Statistics so far, without the monitors' bins: copying those would hold packets up.
+    pub fn status(&self) -> Snapshot {
+        self.ask(Request::Status)
+    }
+
+    /// Stops moving packets, for good; answers what it did, with the monitors' bins.
+    pub fn finish(self) -> Snapshot {
+        self.ask(Request::Finish)
+    }
+
+    fn ask(&self, request: impl FnOnce(mpsc::SyncSender<Snapshot>) -> Request) -> Snapshot {
+        let (answer, state) = mpsc::sync_channel(1);
+        self.request(request(answer));
+        state.recv().expect("the emulator's thread runs until it is finished or dropped")
+    }
+
+    fn request(&self, request: Request) {
+        if self.requests.send(request).is_ok() {
+            // Can only fail when 2^64 wake-ups are pending.
+            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.request(Request::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Loop {
+    directed_links: Vec<Running>,
+    inbox: mpsc::Receiver<Request>,
+    wake: Arc<OwnedFd>,
+    epoll: OwnedFd,
+    clock: LinkClock,
+    lateness: Lateness,
+    write_errors: u64,
+    malformed: u64,
+    devices_lost: u64,
+    real_time: bool,
+    poll_policy: PollPolicy,
+    buffer: Box<[u8]>,
+}
+
+/// Tells the wake-up descriptor from the directed links' devices.
+const WAKE: u64 = u64::MAX;
+
+/// An epoll set of the directed links' devices and the wake-up descriptor.
+fn watch(directed_links: &[DirectedLink], wake: &OwnedFd) -> io::Result<OwnedFd> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let readable = epoll::EventFlags::IN;
+    epoll::add(&epoll, wake, epoll::EventData::new_u64(WAKE), readable)?;
+    for (n, directed_link) in directed_links.iter().enumerate() {
+        epoll::add(&epoll, &directed_link.from, epoll::EventData::new_u64(n as u64), readable)?;
+    }
+    Ok(epoll)
+}
+
+impl Loop {
+    fn new(
+        directed_links: Vec<DirectedLink>,
+        inbox: mpsc::Receiver<Request>,
+        wake: Arc<OwnedFd>,
+        epoll: OwnedFd,
+        started: std::time::Instant,
+    ) -> Self {
+        let directed_links = directed_links.into_iter().map(Running::new).collect();
+        Self {
+            directed_links,
+            inbox,
+            wake,
+            epoll,
+            clock: LinkClock { started, stood_still: Duration::ZERO },
+            lateness: Lateness::new(),
+            write_errors: 0,
+            malformed: 0,
+            devices_lost: 0,
+            real_time: false,
+            poll_policy: PollPolicy::default(),
+            buffer: vec![0; MAX_FRAME].into(),
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn until_stopped(&mut self) {
+        self.real_time = sys::request_real_time();
+        let mut events = Vec::with_capacity(self.directed_links.len() + 1);
+        loop {
+            let next = self.release_due();
+            let timeout = self.sleep_before(next);
+            events.clear();
+            match epoll::wait(
+                &self.epoll,
+                rustix::buffer::spare_capacity(&mut events),
+                timeout.as_ref(),
+            ) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => panic!("epoll_pwait2 on the emulator's own descriptors: {error}"),
+            }
+            self.poll_policy.woke(self.now());
+            for event in &events {
+                match event.data.u64() {
+                    WAKE => {
+                        if self.answer().is_break() {
+                            return;
+                        }
+                    }
+                    directed_link => self.read(directed_link as usize),
+                }
+            }
+        }
+    }
+
+    /// Writes every frame whose time has come, and asks links that decide at departure what they have
+    /// decided, in order of time over all directed links; answers when the next is due.
+    ///
+    /// A link is asked for no more than is due, so that it is not ahead of the links' time where that turns
+    /// out to have stood still.
+    fn release_due(&mut self) -> Option<Timestamp> {
+        loop {
+            let directed_links = self.directed_links.iter().enumerate();
+            // At one time a decision comes first: what it sends may go with the frame that is due.
+            let next = directed_links
+                .flat_map(|(n, directed_link)| {
+                    let decision = directed_link.next_decision().map(|at| (at, false, n));
+                    [decision, directed_link.next_release().map(|at| (at, true, n))]
+                })
+                .flatten();
+            let (release, is_release, n) = next.min()?;
+            let now = self.now();
+            if release > now {
+                return Some(release);
+            }
+            let directed_link = &mut self.directed_links[n];
+            if !is_release {
+                let decides_at = directed_link.link.decides_at().unwrap_or(release);
+                directed_link.decide(decides_at);
+                continue;
+            }
+            let due = directed_link.take_due().expect("the directed_link has a frame due");
+            let [headers, payload] = due.frame.parts();
+            let written =
+                directed_link.to.write_vectored(&[IoSlice::new(headers), IoSlice::new(payload)]);
+            self.write_errors += u64::from(written.is_err());
+            let late = now.since(release);
+            self.lateness.add(late);
+            self.clock.was_late(late);
+        }
+    }
+
+    /// How long epoll may sleep: until just before the next release, or for ever.
+    fn sleep_before(&mut self, next: Option<Timestamp>) -> Option<Timespec> {
+        let now = self.now();
+        let sleep: std::time::Duration = self.poll_policy.sleep_until(next, now)?.into();
+        Some(Timespec::try_from(sleep).expect("a release is years away at most"))
+    }
+
+    /// Reads what a directed link's device has and puts it onto the link.
+    fn read(&mut self, n: usize) {
+        for _ in 0..READ_BATCH {
+            let now = self.now();
+            let directed_link = &mut self.directed_links[n];
+            let length = match directed_link.from.read(&mut self.buffer) {
+                Ok(length) => length,
+                // So it says too while it is set down.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return directed_link.backlog.is_gone();
+                }
+                Err(_) => return self.lose(n),
+            };
+            directed_link.catch_up(now);
+            directed_link.backlog.frame_read(now, directed_link.link.free_at());
+            match Frame::parse(&self.buffer[..length]) {
+                Ok(frame) if frame.is_gap() => directed_link.offer_gap(now, &frame),
+                Ok(frame) if frame.is_multicast() => {}
+                Ok(frame) => directed_link.offer(now, &frame),
+                Err(_) => self.malformed += 1,
+            }
+        }
+        let now = self.now();
+        let directed_link = &mut self.directed_links[n];
+        if directed_link.has_unread() {
+            directed_link.backlog.remains(now);
+        } else {
+            directed_link.backlog.is_gone();
+        }
+    }
+
+    /// Watches a device no longer: someone deleted it, and it would be ready for ever to say so.
+    fn lose(&mut self, n: usize) {
+        self.directed_links[n].backlog.is_gone();
+        self.devices_lost +=
+            u64::from(epoll::delete(&self.epoll, &self.directed_links[n].from).is_ok());
+    }
+
+    fn answer(&mut self) -> std::ops::ControlFlow<()> {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.wake, &mut count);
+        while let Ok(request) = self.inbox.try_recv() {
+            match request {
+                // The client may have gone; that is not an error.
+                Request::Status(answer) => drop(answer.try_send(self.snapshot(false))),
+                Request::Finish(answer) => {
+                    let _ = answer.try_send(self.snapshot(true));
+                    return std::ops::ControlFlow::Break(());
+                }
+                Request::Stop => return std::ops::ControlFlow::Break(()),
+            }
+        }
+        std::ops::ControlFlow::Continue(())
+    }
+
+    fn snapshot(&mut self, with_bins: bool) -> Snapshot {
+        let at = self.now();
+        let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let starved =
+            self.directed_links.iter().map(|directed_link| directed_link.backlog.starved()).max();
+        let health = Health {
+            write_errors: self.write_errors,
+            malformed: self.malformed,
+            devices_lost: self.devices_lost,
+            starved_s: starved.map_or(0.0, Duration::as_secs_f64),
+            stood_still_s: self.clock.stood_still.as_secs_f64(),
+            elapsed_s: at.as_secs_f64(),
+            cpu_s: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
+            real_time: self.real_time,
+            ..Health::new(&self.lateness)
+        };
+        let directed_links = self.directed_links.iter_mut().map(|directed_link| {
+            directed_link.catch_up(at);
+            LinkState {
+                queue_bytes: directed_link.link.queue(at).bytes,
+                counters: *directed_link.link.counters(),
+                monitor_width: directed_link.link.monitor().width(),
+                monitor: if with_bins {
+                    directed_link.link.monitor().bins().to_vec()
+                } else {
+                    Vec::new()
+                },
+                gap: directed_link.link.spacing().and_then(GapStatistics::gap),
+                spacing: directed_link.link.spacing().filter(|_| with_bins).cloned(),
+            }
+        });
+        Snapshot { at, directed_links: directed_links.collect(), health }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn link_time_stops_while_the_thread_is_late() {
+        let started = std::time::Instant::now();
+        let mut clock = LinkClock { started, stood_still: Duration::ZERO };
+        clock.was_late(LinkClock::TOLERATED);
+        assert_eq!(clock.stood_still, Duration::ZERO, "waking up takes some time");
+        let before = clock.now();
+        clock.was_late(Duration::from_millis(20));
+        assert_eq!(clock.stood_still, Duration::from_millis(20));
+        assert!(clock.now() < before + Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Fuzz tests of everything that reads from the network: a bounded number of
+//! mutations of the inputs kept in `corpus/`, the same for the same seed.
+//!
+//! The targets (`fuzz/targets.rs`, `fuzz/fields.rs`, `fuzz/session.rs`, `fuzz/lsl_ends.rs`, `fuzz/proxy.rs`) are plain functions of bytes, which `libfuzzer_sys::fuzz_target!`
+//! takes as they are. `LONGHAUL_SEED` replays a run, `LONGHAUL_FUZZ_INPUTS` makes it longer. An input
+//! that fails is printed; once it is in the corpus, later runs try it first.
+
+mod delimit;
+mod fields;
+mod lsl_ends;
+mod mutate;
+mod proxy;
+mod run;
+mod session;
+mod site;
+mod targets;
+
+/// How many mutations each target gets unless told otherwise.
+const INPUTS: u64 = 200_000;
+
+macro_rules! fuzz {
+    ($module:ident: $($name:ident),*) => { $(
+        #[test]
+        fn $name() {
+            run::run(stringify!($name), INPUTS, $module::$name);
+        }
+    )* };
+}
+
+fuzz!(fields: via, fields);
+fuzz!(session: lsl_header);
+fuzz!(lsl_ends: lsl_records, lsl_handshakes);
+fuzz!(proxy: proxy);
+fuzz!(site: site);
+fuzz!(targets: request, response, chunked, route, ticket_route, token, digest, keys, proxy_status);
+
+/// Each input costs four multiplications on a curve.
+#[test]
+fn lsl_sealed() {
+    run::run("lsl_sealed", INPUTS / 10, lsl_ends::lsl_sealed);
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The initiator's side: connects, and connects again.
+
+use crate::{
+    connection::{FirstHopDialer, open, read_answer},
+    core::Core,
+    drive::{Opening, SILENCE, drive},
+    error::{Error, Loss},
+    options::Options,
+    random::random,
+    route::Route,
+    wire::Wire,
+};
+use protocol::session::{
+    SessionId,
+    handshake::{Attaching, EARLY_LIMIT, Greeting, Terms},
+    record::{RecordKind, record},
+    sealed::{PreSharedKey, SealedStart},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, sleep, timeout};
+
+/// How long to wait before the first attempt to connect again. Then twice as long each time.
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+
+/// A connection that lasts longer than this was a good one.
+const LASTING: Duration = Duration::from_secs(5);
+
+/// Keeps a session going, by the first of these routes that works.
+pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
+    let caller = FirstHopDialer::new(core.options());
+    let (mut at, mut wait) = (0, FIRST_WAIT);
+    // Attempts since then: every route is tried, even with a short timeout.
+    let (mut last_good, mut tried) = (Instant::now(), 0);
+    loop {
+        let (before, begun) = (core.figures(), Instant::now());
+        let route = &routes[at % routes.len()];
+        let ended = call(&core, &caller, route).await;
+        let after = core.figures();
+        let (last, class) = match ended.map_err(Loss::reason) {
+            Ok(()) => return,
+            Err(Err(error)) => return core.fail(error),
+            Err(Ok(reason)) => reason,
+        };
+        if core.is_abandoned() {
+            return core.fail(Error::Abandoned);
+        }
+        tried += 1;
+        let has_moved =
+            (after.acknowledged, after.received) != (before.acknowledged, before.received);
+        if after.opened > before.opened {
+            (last_good, tried) = (Instant::now(), 0);
+            // A route by which the other end was reached is worth another try at once, unless it breaks each time.
+            if has_moved || begun.elapsed() > LASTING {
+                wait = FIRST_WAIT;
+            }
+        } else {
+            at += 1;
+        }
+        let time = last_good.elapsed();
+        if time >= core.options().patience && tried >= routes.len() {
+            return core.fail(Error::NoConnection { time, last, class });
+        }
+        tracing::debug!(session = %core.session, reason = last, "the connection is lost");
+        sleep(wait).await;
+        wait = (wait * 2).min(core.options().longest_wait);
+    }
+}
+
+/// One connection.
+async fn call(core: &Core, caller: &FirstHopDialer, route: &Route) -> Result<(), Loss> {
+    let mut wire = Wire::new(caller.connect(route).await?);
+    let mut header = open(route, core.session);
+    let Options { secret, note, digest, encrypt, .. } = core.options();
+    let (first, opening, sealed) = if let Some((key, limit, position)) = core.terms() {
+        let attaching = Attaching::new(&key, core.session, random(), limit, &position);
+        let first = record(RecordKind::Attach, attaching.attach());
+        (first, Opening::Attach(attaching), (SealedStart::Attach, PreSharedKey::of_key(&key)))
+    } else {
+        let terms = Terms { limit: EARLY_LIMIT, note: note.clone() };
+        let greeting = Greeting::new(core.session, random(), secret, &terms, *digest);
+        let first = record(RecordKind::Hello, greeting.hello());
+        let opening = Opening::Greet(Box::new(greeting));
+        (first, opening, (SealedStart::Hello, PreSharedKey::of_secret(secret)))
+    };
+    if *encrypt && !secret.is_empty() {
+        seal(core, &mut wire, sealed, header, &first).await?;
+        return drive(core, &mut wire, Vec::new(), opening).await;
+    }
+    header.extend(first);
+    drive(core, &mut wire, header, opening).await
+}
+
+/// Sends the first record so that only the other end can read it, and reads the answer.
+async fn seal(
+    core: &Core,
+    wire: &mut Wire,
+    (start, key): (SealedStart, PreSharedKey),
+    header: Vec<u8>,
+    first: &[u8],
+) -> Result<(), Loss> {
+    let sealing = wire.begin_sealed(core.session, (start, &key), header, first).await?;
+    let answered = async {
+        core.set_hops(read_answer(&mut wire.split().0, |_| ()).await?.hops);
+        let silent = |_| Err(Loss::Connection("the acceptor does not answer".to_owned()));
+        timeout(SILENCE, wire.sealed_answer(sealing)).await.unwrap_or_else(silent)
+    };
+    let abandoned = async {
+        while !core.is_abandoned() {
+            core.to_send.notified().await;
+        }
+    };
+    tokio::select! {
+        answered = answered => answered,
+        () = abandoned => Err(Loss::Fatal(Error::Abandoned)),
+    }
+}
+
+/// A name for a new session.
+pub(crate) fn new_session() -> SessionId {
+    SessionId(random())
+}

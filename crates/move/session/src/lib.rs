@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sessions for programs: a stream of bytes through depots that survives its connections and proves what
+//! arrived (`docs/lsl.md`).
+//!
+//! ```text
+//! Session ── reads, writes ──▶ core ◀── records ── drive ◀──▶ wire ◀──▶ depots
+//!                               ▲                    ▲
+//!                               └── what survives    └── initiator: connects again
+//!                                   a connection         listener: accepts again
+//! ```
+//! An initiator [connects](Session::connect) by a [`Route`]; an acceptor [listens](Listener), or meets the initiator at a
+//! depot. Both get a [`Session`], which reads and writes as a TCP stream does. Programs without tokio use
+//! [`blocking`].
+
+mod acceptor;
+pub mod blocking;
+mod connection;
+mod core;
+mod digest;
+mod drive;
+mod error;
+mod initiator;
+mod listener;
+mod options;
+mod outgoing;
+mod random;
+mod route;
+mod session;
+mod state;
+mod wire;
+
+pub use acceptor::Incoming;
+pub use digest::Beginning;
+pub use error::Error;
+pub use listener::Listener;
+pub use options::{ListenOptions, Options};
+pub use outgoing::{Outgoing, Stored, StoredFile, Window};
+pub use protocol::session::handshake::WholeDigest;
+pub use route::{Route, RouteError};
+pub use session::{Session, Statistics};
+pub use state::{State, StateError};
+
+/// The examples of the guide, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/lsl-library.md")]
+struct Guide;

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How a session behaves.
+
+use protocol::session::handshake::WholeDigest;
+use std::{path::PathBuf, time::Duration};
+use units::{Bytes, Rate};
+
+/// Settings of a session.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The secret that both ends need, such as a short code. Empty: no secret.
+    pub secret: Vec<u8>,
+    /// Whether an initiator with a secret encrypts everything, so that depots see only how much passes and when. An acceptor
+    /// follows it.
+    pub encrypt: bool,
+    /// For the application at the other end, at most 4 096 bytes.
+    pub note: Vec<u8>,
+    /// The digest of each whole stream that both ends also compare. The initiator chooses; the acceptor follows.
+    pub digest: Option<WholeDigest>,
+    /// The most that is kept of what was written and not acknowledged; less than 512 KiB counts as that.
+    pub send_window: Bytes,
+    /// The most that is received ahead of the application.
+    pub receive_window: Bytes,
+    /// How fast this end sends at most.
+    pub limit_rate: Option<Rate>,
+    /// How long one attempt to connect may take.
+    pub connect_timeout: Duration,
+    /// The longest wait between two attempts to connect.
+    pub longest_wait: Duration,
+    /// How long the session lasts without a connection.
+    pub patience: Duration,
+    /// Certificates (PEM) of authorities to trust for depots over TLS, in place of the system's.
+    pub ca: Option<PathBuf>,
+    /// The other end learns that everything has arrived when the application says so
+    /// ([`Session::confirm`](crate::Session::confirm)), and not when it has read everything.
+    pub confirm_by_hand: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            secret: Vec::new(),
+            encrypt: true,
+            note: Vec::new(),
+            digest: None,
+            send_window: Bytes::new(64 << 20),
+            receive_window: Bytes::new(64 << 20),
+            limit_rate: None,
+            connect_timeout: Duration::from_secs(15),
+            longest_wait: Duration::from_secs(5),
+            patience: Duration::from_secs(600),
+            ca: None,
+            confirm_by_hand: false,
+        }
+    }
+}
+
+/// Bounds of a listener.
+#[derive(Debug, Clone)]
+pub struct ListenOptions {
+    /// The secret that initiators need. Empty: no secret. Initiators that encrypt without it never reach
+    /// [`Listener::accept`](crate::Listener::accept).
+    pub secret: Vec<u8>,
+    /// The most connections that have not said yet what they want.
+    pub handshakes: usize,
+    /// How long they may take to say it.
+    pub handshake_time: Duration,
+    /// The most sessions that wait for the application to accept them.
+    pub backlog: usize,
+    /// The most sessions, with those that have no connection at the moment.
+    pub sessions: usize,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self {
+            secret: Vec::new(),
+            handshakes: 256,
+            handshake_time: Duration::from_secs(10),
+            backlog: 64,
+            sessions: 1024,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! State shared by all transfers of a command.
+
+use crate::{
+    Error, Options, Progress, Report,
+    get::Transfer,
+    http::{Http, Target},
+    name::file_name,
+    retry_timing::RateLimit,
+};
+use protocol::digest::Digest;
+use std::{fmt, future::Future, io::Write, path::PathBuf, sync::Arc, time::Instant};
+
+/// Transfers files.
+#[derive(Debug)]
+pub struct Client {
+    pub(crate) options: Options,
+    pub(crate) http: Arc<Http>,
+    pub(crate) limit: Option<Arc<RateLimit>>,
+}
+
+/// Where a download goes.
+pub enum Destination {
+    /// A file. Until it is complete, it is `NAME.part` in the same directory.
+    File(PathBuf),
+    /// Somewhere that takes nothing back: standard output.
+    Stream(Box<dyn Write + Send>),
+}
+
+impl fmt::Debug for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => f.debug_tuple("File").field(file).finish(),
+            Self::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}
+
+/// A download.
+#[derive(Debug)]
+pub struct GetRequest {
+    /// From where.
+    pub url: String,
+    /// To where.
+    pub destination: Destination,
+    /// The digest that the file must have.
+    pub digest: Option<Digest>,
+}
+
+impl Client {
+    /// Sets up HTTP and TLS; nothing is asked yet.
+    ///
+    /// # Errors
+    /// Certificates cannot be read, or TLS cannot be set up.
+    pub fn new(options: Options) -> Result<Self, Error> {
+        let http = Arc::new(Http::new(&options)?);
+        let limit = options.limit_rate.map(RateLimit::new).map(Arc::new);
+        Ok(Self { options, http, limit })
+    }
+
+    /// Downloads a file. When `stop` ends first, what is held is kept and the error is [`Error::Stopped`].
+    pub async fn get(
+        &self,
+        request: GetRequest,
+        progress: &Arc<Progress>,
+        stop: impl Future<Output = ()>,
+    ) -> Report {
+        let started = Instant::now();
+        let file = match &request.destination {
+            Destination::File(file) => Some(file.clone()),
+            Destination::Stream(_) => None,
+        };
+        let mut report = Report { file, ..Report::refused(&request.url, Error::Stopped) };
+        let opened = Target::new(&request.url, &self.options)
+            .and_then(|target| Transfer::open(self, target, request, progress, started));
+        report.result = match opened {
+            Ok(mut transfer) => {
+                let result = transfer.run(stop).await;
+                transfer.tell(&mut report);
+                result
+            }
+            Err(error) => Err(error),
+        };
+        report.seconds = started.elapsed().as_secs_f64();
+        report
+    }
+}
+
+impl GetRequest {
+    /// The name by which the file's coding is known.
+    pub(crate) fn name(&self) -> String {
+        match &self.destination {
+            Destination::File(file) => {
+                file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+            }
+            Destination::Stream(_) => file_name(&self.url).unwrap_or_default(),
+        }
+    }
+}

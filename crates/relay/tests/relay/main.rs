@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
-//! What the relay reads from peers, and its example.
-
-mod blocks;
-mod example;
-#[path = "../../../session/tests/session/fuzz/mutate.rs"]
-mod mutate;
-#[path = "../../../session/tests/session/fuzz/run.rs"]
-mod run;

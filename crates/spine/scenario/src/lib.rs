@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The scenario file: parse, validate, expand a sweep into concrete runs.
+//!
+//! A scenario describes nodes, links and flows once; named variants, a sweep and a repeat count make
+//! many runs of it. The file's keys are documented in `docs/scenario-reference.md`. From text to runs:
+//!
+//! 1. `document`: TOML becomes a tree of values, each of which knows its [`Location`], a line of the
+//!    file or a `--set`.
+//! 2. `outline`: what belongs to the whole scenario: title, repeats, variants, references, and the swept
+//!    keys (`sweep`).
+//! 3. `expand`: for each variant and each point of the sweep a copy of the tree, changed by the variant,
+//!    the point and the `--set`s in this order (`keys`), its `${...}` filled in (`vars`).
+//! 4. `network`: that copy read key by key (`fields`), so that one pass finds every problem; what
+//!    stands for many (`count`) becomes many.
+//! 5. `resolve`: names checked, paths computed (`routes`), queues and buffers sized from rate and
+//!    delay, background made of traffic. What is random is drawn from each run's seed (`seeds`).
+//!
+//! Everything but [`load`] is pure: no I/O, no clock, and the same text gives the same runs.
+
+pub mod app_rate;
+mod congestion_level;
+mod diagnostics;
+mod directed_links;
+mod document;
+mod expand;
+mod fields;
+mod json;
+pub mod kept;
+mod keys;
+mod limits;
+mod network;
+mod outline;
+mod resolve;
+mod routes;
+mod run;
+mod scenario;
+mod seeds;
+mod sweep;
+mod vars;
+
+pub use diagnostics::{Diagnostics, Location, Problem};
+pub use directed_links::DirectedLink;
+pub use limits::PathLimits;
+pub use routes::{Leg, Routes};
+pub use run::{
+    Bottleneck, Burst, Client, Congestion, Direction, Discipline, Family, FileSize, Flow,
+    FlowPacing, Heading, Hop, Link, Loss, LossDetection, Node, PacingRtt, PacingSettings, Profile,
+    Queue, Recovery, Reference, Run, Setting, Signalling, Source, Tcp, Thresholds, Traffic,
+    Variant,
+};
+pub use scenario::{Axis, Scenario, load};
+pub use seeds::fnv_1a;
