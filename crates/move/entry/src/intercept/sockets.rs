@@ -3,7 +3,7 @@
 //! packets.
 
 use super::ruleset::{OWN, REPLAYED};
-use relay::tcp::Stream;
+use relay::tcp::{Stream, info::reset_on_close};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::{
     io,
@@ -31,6 +31,9 @@ pub(super) fn listen(v6: bool) -> io::Result<TcpListener> {
     // on a port that an intercepted connection leads to.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
+    // Accepted connections have this from here as well. Otherwise one that is not passed on yet would end in good order, as
+    // if it was whole, where this process is killed.
+    reset_on_close(&socket, true);
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
 }

@@ -355,4 +355,15 @@ mod tests {
         assert_eq!((memory.received, memory.held), (5_000, 4_320));
         assert_eq!(SocketMemory::of([0, 0, 0, 0, -1, 0, 0, 0, 0]).held, 0);
     }
+
+    /// Linux gives an accepted connection the linger time of its listener.
+    #[test]
+    fn accepted_connection_is_reset_as_its_listener_says() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        reset_on_close(&listener, true);
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        drop(listener.accept().unwrap());
+        let read = std::io::Read::read(&mut client, &mut [0]);
+        assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    }
 }
