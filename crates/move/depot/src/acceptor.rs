@@ -5,7 +5,10 @@
 use crate::{
     admission::rules::not_listed_client,
     config::Tcp,
-    http::connection::{self, AcceptedConnection},
+    http::{
+        connection::{self, AcceptedConnection},
+        refused::stopping,
+    },
     listeners::{BACKLOG, Listener, Service},
     observe::Entry,
     session,
@@ -226,10 +229,7 @@ impl Acceptor {
             let client =
                 client.set_nonblocking(true).and_then(|()| TcpStream::from_std(client.into()));
             if let (Ok(client), Some(peer)) = (client, peer.as_socket()) {
-                self.turn_away(
-                    AcceptedConnection::new(client, peer, scheme),
-                    connection::stopping(),
-                );
+                self.turn_away(AcceptedConnection::new(client, peer, scheme), stopping());
             }
         }
     }

@@ -2,6 +2,7 @@
 //! Access control: which clients the depot serves, and which next hops it connects to.
 
 pub(crate) mod address_class;
+pub(crate) mod allowance;
 pub(crate) mod denied;
 pub(crate) mod identity;
 pub(crate) mod limit_reached;

@@ -40,6 +40,9 @@ pub use upstream_rule::{UpstreamRule, UpstreamRuleError};
 
 use range::check_time;
 
+/// What waits in the kernel on each of several connections, until its rate is known.
+const UNSENT_ON_EACH: Bytes = Bytes::new(128 << 10);
+
 mod addresses;
 mod admin;
 mod allow;
@@ -308,6 +311,13 @@ impl Config {
     /// The settings for connections with `peer`: those of the narrowest network that holds it.
     pub(crate) fn hop(&self, peer: IpAddr) -> Option<&PeerOptions> {
         self.hop_around(&peer.to_canonical().into())
+    }
+
+    /// Maximum bytes kept unsent on each of several connections to `peer` until its rate is known, unless that is set: for
+    /// what a slow one has taken, all others wait.
+    pub(crate) fn unsent_on_each(&self, peer: IpAddr) -> Option<Bytes> {
+        let set = self.hop(peer).and_then(|hop| hop.notsent_lowat);
+        set.is_none().then_some(UNSENT_ON_EACH)
     }
 
     /// The socket options for connections with `peer`.

@@ -11,6 +11,7 @@ use crate::{
         head::{self, HeadError},
         outcome::{Answer, End, Outcome},
         plan::{self, Plan},
+        refused::stopping,
         stripe_enter,
     },
     observe::{Entry, Live, OWN_DEFECT, Withdrawal},
@@ -212,12 +213,6 @@ async fn refuse_clear_text(stream: Stream, spoken: ClearText, shared: &Shared) {
     client.await_protocol().await;
     let with_body = client.is_answered_with_body();
     client.refuse(Entry::new(peer, context), &fault, with_body, context).await;
-}
-
-/// The fault for clients without a complete request when the depot stops: they should use another depot.
-pub(crate) fn stopping() -> Fault {
-    let reason = "this depot is being stopped";
-    Fault::new(StatusCode::SERVICE_UNAVAILABLE, ProxyError::HttpRequestError, reason)
 }
 
 impl Client {

@@ -12,14 +12,14 @@
 //! request can be repeated ([`crate::failover_routes`]).
 
 use crate::{
-    admission::verdict::Grant,
+    admission::{allowance::Allowance, verdict::Grant},
     client::Client,
     config::Config,
     http::{
         attempt::{Tried, UpstreamAttempt},
         interims::Interims,
         outcome::{End, Outcome},
-        plan::{Allowance, Tunnel},
+        plan::Tunnel,
         refused::Unanswered,
     },
     observe::Live,

@@ -3,6 +3,7 @@
 
 use crate::{
     admission::{
+        allowance::Allowance,
         rules::not_listed_client,
         ticket_client::CameFrom,
         verdict::{Grant, Verdict},
@@ -14,20 +15,15 @@ use crate::{
 };
 use ::protocol::{
     Fetch, OriginUrl, Redirect, Route, RouteError, Scheme, Step,
-    http::{
-        Fault, Framing, Method, ProxyError, RequestHead, RequestRoute, SiteRequest,
-        forwarded_client,
-    },
+    http::{Fault, Method, ProxyError, RequestHead, RequestRoute, SiteRequest, forwarded_client},
     session::{Hop, Open, OpenStep},
     ticket::{Ticket, TicketError, TicketRoute, Verified},
 };
 use http::StatusCode;
-use relay::rates::TransferLimits;
 use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
-use units::{Bytes, Rate};
 
 /// How a request got here, and what is done with it.
 #[derive(Debug)]
@@ -54,42 +50,6 @@ pub(crate) struct Tunnel {
     pub hop: Hop,
     /// What it is sent.
     pub open: Box<Open>,
-}
-
-/// How much of a transfer is granted.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Allowance {
-    /// Maximum bytes of a body, in either direction.
-    pub bytes: Option<Bytes>,
-    /// The highest rate.
-    pub rate: Option<Rate>,
-    /// The ticket that grants it, and the highest rate of all its transfers.
-    pub ticket: Option<(Arc<str>, Option<Rate>)>,
-}
-
-impl Allowance {
-    /// What a ticket grants.
-    pub(crate) fn of(ticket: &Ticket) -> Self {
-        let Ticket { id, bytes, rate, total_rate, .. } = ticket;
-        let of_ticket = Some((id.as_str().into(), *total_rate));
-        Self { bytes: *bytes, rate: *rate, ticket: of_ticket }
-    }
-
-    /// What may hold a transfer to a rate.
-    pub(crate) fn limits(&self) -> TransferLimits {
-        TransferLimits { granted: self.rate, upstream: None, ticket: self.ticket.clone() }
-    }
-
-    /// Sees whether a body of a known length is granted.
-    pub(crate) fn check(&self, framing: Framing) -> Result<(), Fault> {
-        match (framing, self.bytes) {
-            (Framing::Length(length), Some(most)) if length > most.get() => Err(denied(format!(
-                "the ticket is for at most {} bytes of a body, and this has {length}",
-                most.get()
-            ))),
-            _ => Ok(()),
-        }
-    }
 }
 
 #[derive(Debug)]

@@ -32,6 +32,12 @@ impl From<Refusal> for Unanswered {
     }
 }
 
+/// The fault for clients without a complete request when the depot stops: they should use another depot.
+pub(crate) fn stopping() -> Fault {
+    let reason = "this depot is being stopped";
+    Fault::new(StatusCode::SERVICE_UNAVAILABLE, ProxyError::HttpRequestError, reason)
+}
+
 /// The fault that a client gets for a refusal.
 pub(crate) fn fault(refusal: Refusal) -> Fault {
     let (status, error) = match refusal.class {

@@ -2,7 +2,6 @@
 //! An answer over several connections: asked of the next depot, and granted to the one before.
 
 use crate::{
-    config::Config,
     http::{attempt::UpstreamAttempt, body::Broken, exchange::Exchange, stripe_join},
     upstream,
 };
@@ -21,14 +20,11 @@ use relay::{
     stripes::{Arrivals, LEAST, Reader, Writer},
     tcp::{Connection as TcpConnection, Sink, Source},
 };
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 use tokio::time::timeout;
-use units::Bytes;
 
 /// What a connection that joins is answered; blocks follow.
 const WELCOME: &[u8] = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
-/// What waits in the kernel on each of several connections, until its rate is known.
-const UNSENT: Bytes = Bytes::new(128 << 10);
 
 /// Connections that may join the client's own for an answer.
 pub(super) struct Granted {
@@ -102,7 +98,7 @@ impl UpstreamAttempt<'_> {
         let agreed = StripeAgreement { streams, token: Token(offered.token.0) };
         let live = Arc::clone(live);
         let (hold, unsent) =
-            (pacing.join(Side::Client), unsent(self.exchange.config(), client.ip()));
+            (pacing.join(Side::Client), self.exchange.config().unsent_on_each(client.ip()));
         let set_up = Box::new(move |joined: &TcpConnection| {
             hold(joined)?;
             unsent.map_or(Ok(()), |unsent| joined.wire().keep_unsent(unsent))?;
@@ -122,7 +118,10 @@ impl UpstreamAttempt<'_> {
     ) -> Result<(), Broken> {
         let timeouts = self.exchange.config().timeouts.towards_client(self.depots_around().before);
         self.exchange.live.received.write_all(client, head, timeouts, |_| ()).await?;
-        let unsent = unsent(self.exchange.config(), self.exchange.client.ip())
+        let unsent = self
+            .exchange
+            .config()
+            .unsent_on_each(self.exchange.client.ip())
             .map_or(Ok(()), |unsent| client.wire().keep_unsent(unsent));
         unsent.map_err(|error| Broken::from(CopyError::SinkGone(error)))?;
         client.stripe(granted.writer);
@@ -156,13 +155,6 @@ impl UpstreamAttempt<'_> {
         }
         Ok(())
     }
-}
-
-/// What waits in the kernel on each connection to a peer until its rate is known, unless that is set: for what
-/// a slow one has taken, all others wait.
-pub(crate) fn unsent(config: &Config, peer: IpAddr) -> Option<Bytes> {
-    let set = config.hop(peer).and_then(|hop| hop.notsent_lowat);
-    set.is_none().then_some(UNSENT)
 }
 
 impl Granted {

@@ -3,9 +3,10 @@
 //! one waits for the other (ANSWER 100).
 
 use crate::{
+    admission::allowance::Allowance,
     client::Client,
     config::DepotsAround,
-    http::{connection::stopping, plan::Allowance},
+    http::refused::stopping,
     observe::Entry,
     session::{
         early::{self, AtEnd},

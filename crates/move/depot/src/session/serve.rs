@@ -2,10 +2,9 @@
 //! One session: an OPEN, its ANSWER, and the bytes that follow.
 
 use crate::{
-    admission::verdict::Grant,
+    admission::{allowance::Allowance, verdict::Grant},
     client::Client,
     config::DepotsAround,
-    http::plan::Allowance,
     idle_pool::Peer,
     observe::{Direction, Entry, Live},
     session::{

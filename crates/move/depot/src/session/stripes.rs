@@ -6,7 +6,7 @@
 
 use crate::{
     client::Client,
-    http::{refused, striping::unsent},
+    http::refused,
     idle_pool::Peer,
     observe::{Entry, Live},
     session::{
@@ -67,7 +67,7 @@ impl NextHop<'_> {
         };
         self.live.asked_for(asked);
         let (address, unsent) =
-            (hop.stream.peer(), unsent(self.context.config(), hop.stream.peer().ip()));
+            (hop.stream.peer(), self.context.config().unsent_on_each(hop.stream.peer().ip()));
         unsent
             .map_or(Ok(()), |unsent| hop.stream.wire().keep_unsent(unsent))
             .map_err(|error| Fault::internal(format!("cannot set up a connection: {error}")))?;
@@ -166,7 +166,7 @@ impl Granted {
         pacing: &TransferRate,
         context: RequestContext<'_>,
     ) -> io::Result<()> {
-        let unsent = unsent(context.config(), client.stream.peer().ip());
+        let unsent = context.config().unsent_on_each(client.stream.peer().ip());
         unsent.map_or(Ok(()), |unsent| client.stream.wire().keep_unsent(unsent))?;
         let answer = Answer::of(StatusCode::OK, context.id.clone()).to_bytes();
         let welcome = Bytes::from(answer.expect("a short header"));
