@@ -80,8 +80,8 @@ test-declared: deps-test
 	$(DECLARED_ONLY) deps-build deps-run -- cargo test --workspace --locked --test cli \
 	    demo::every_variant_delivers_the_file_and_records_its_route
 	$(DECLARED_ONLY) deps-build deps-deb -- cargo test --workspace --locked --test cli \
-	    package::package_has_a_manual_page_for_each_command
-	$(DECLARED_ONLY) deps-bench-programs -- bench/smoke
+	    package::package_has_a_manual_page_for_each_command & package=$$!; \
+	    $(DECLARED_ONLY) deps-bench-programs -- bench/smoke; benches=$$?; wait $$package && exit $$benches
 
 lint: deps-build
 	cargo fmt --all --check
@@ -147,7 +147,7 @@ deps-test: deps-build deps-run deps-deb
 	    mmdebstrap:mmdebstrap 'podman:podman buildah' crun:crun pip3:python3-pip systemd-analyze:systemd \
 	    rsync:rsync ncat:ncat iperf3:iperf3 /usr/sbin/sshd:openssh-server psql:postgresql-client \
 	    /usr/lib/postgresql:postgresql git:git node:nodejs go:golang-go javac:default-jdk-headless \
-	    unzip:unzip xxd:xxd libnftables.so.1:libnftables1 nft:nftables \
+	    unzip:unzip d:xxd libnftables.so.1:libnftables1 nft:nftables \
 	    qemu-system-x86_64:qemu-system-x86 busybox:busybox-static depmod:kmod xz:xz-utils
 
 # What benches need besides, and what they build.

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! docs/congestion/add-your-own.md, followed word by word: a new congestion control from its header to a simulation,
-//! and in a copy of the repository to a run in the kernel that used it.
+//! and in the repository to a run in the kernel that used it.
 
-use crate::common::{Kernel, done, longhaul, ours, text};
+use crate::{
+    common::{Kernel, done, longhaul, ours, text},
+    overlay::Overlay,
+};
 use record::Record;
 use std::{
     fs,
     os::unix::fs::symlink,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Output},
 };
 
@@ -46,86 +49,30 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
         .collect()
 }
 
-/// A copy of the repository's files, which the test changes. Its path is always the same, so that its `target/`
-/// replaces that of an earlier test.
-struct Copy {
-    folder: PathBuf,
-}
+/// Only the binary that is built here knows the algorithm, where the page did not get to unload it.
+struct Unloaded<'o>(&'o Overlay);
 
-impl Copy {
-    fn new() -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("add-your-own");
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        for entry in fs::read_dir(repository).unwrap().flatten() {
-            // What git keeps to itself, and what it ignores.
-            if [".git", "target", "out"].iter().any(|&left_out| entry.file_name() == left_out) {
-                continue;
-            }
-            let copied = Command::new("cp").arg("-a").arg(entry.path()).arg(&folder).status();
-            assert!(copied.unwrap().success(), "{entry:?}");
-        }
-        let copy = Self { folder };
-        // Cargo names what it builds by versions. Without another one, the copy's libraries would replace those that
-        // documentation tests are linked with afterwards.
-        let manifest = copy.file("Cargo.toml");
-        let own = "version = \"0.0.0-copy\"";
-        let changed = fs::read_to_string(&manifest).unwrap().replacen(
-            concat!("version = \"", env!("CARGO_PKG_VERSION"), '"'),
-            own,
-            1,
-        );
-        assert!(changed.contains(own), "{changed}");
-        fs::write(manifest, changed).unwrap();
-        copy
-    }
-
-    fn file(&self, path: &str) -> PathBuf {
-        self.folder.join(path)
-    }
-
-    /// A command line of the page, from the repository's root. What it builds is built as for tests, with the features of
-    /// the whole workspace's tests, upon the dependencies that these have built, or this would wait for the compiler most of
-    /// its time; it stands where the page has it.
-    fn run(&self, line: &str) -> Output {
-        let as_tests =
-            line.replace("cargo test -p longhaul-congestion", "cargo test --workspace").replace(
-                "cargo build --release",
-                "cargo build --workspace --bin longhaul --test congestion",
-            );
-        // The compiler takes what tests leave that run in real time.
-        let program = if line.contains("cargo ") { "chrt --idle 0 sh" } else { "sh" };
-        let mut words = program.split(' ');
-        let mut command = Command::new(words.next().expect("a program"));
-        command.args(words).args(["-euc", &as_tests]).current_dir(&self.folder);
-        // The page's paths assume that CARGO_TARGET_DIR is not set.
-        command.env_remove("CARGO_TARGET_DIR").env_remove("RUSTC_BOOTSTRAP");
-        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is below target/");
-        command.env("CARGO_BUILD_BUILD_DIR", built);
-        let output = command.output().unwrap();
-        if line.contains("cargo build --release") && output.status.success() {
-            symlink("debug", self.file("target/release")).unwrap();
-        }
-        output
-    }
-}
-
-impl Drop for Copy {
+impl Drop for Unloaded<'_> {
     fn drop(&mut self) {
-        // Only the copy's own binary knows its algorithm, where the page did not get to unload it.
-        let _ = Command::new(self.file("target/release/longhaul"))
-            .args(["cc", "unload", "all"])
-            .output();
-        let _ = fs::remove_dir_all(&self.folder);
+        self.0.run("target/release/longhaul cc unload all");
     }
+}
+
+/// A command line of the page. What it builds is built as for tests, with the features of the whole workspace's tests, or this
+/// would wait for the compiler most of its time.
+fn as_tests(overlay: &Overlay, line: &str) -> Output {
+    let of_all_tests = "cargo build --workspace --bin longhaul --test congestion";
+    let line = line
+        .replace("cargo test -p longhaul-congestion", "cargo test --workspace")
+        .replace("cargo build --release", of_all_tests);
+    overlay.run(&line)
 }
 
 /// What a command line of the page must have done, besides not failing.
-fn check(copy: &Copy, line: &str, output: &Output) {
+fn check(overlay: &Overlay, line: &str, output: &Output) {
     let out = text(&output.stdout);
     if line.contains("cargo test") {
-        let picture = fs::read_to_string(copy.file("docs/congestion/mine.svg")).unwrap();
+        let picture = fs::read_to_string(overlay.file("docs/congestion/mine.svg")).unwrap();
         assert!(picture.starts_with("<svg") && picture.contains("Mine"), "{picture}");
     } else if line.contains("cc load") {
         assert_eq!((out.as_str(), ours()), ("lh_mine\n", vec!["lh_mine".to_owned()]));
@@ -133,7 +80,7 @@ fn check(copy: &Copy, line: &str, output: &Output) {
         let found = out.lines().find(|line| line.starts_with("lh_mine ")).expect("it is listed");
         assert!(found.contains("loaded, first") && found.ends_with("Mine"), "{found}");
     } else if line.contains("lab run") {
-        let records: Vec<_> = fs::read_dir(copy.file("out/demo")).unwrap().flatten().collect();
+        let records: Vec<_> = fs::read_dir(overlay.file("out/demo")).unwrap().flatten().collect();
         assert!(!records.is_empty(), "{}", text(&output.stderr));
         for folder in records {
             assert_used(&Record::open(&folder.path()).unwrap());
@@ -207,19 +154,19 @@ fn page_leads_from_a_file_to_a_simulation() {
 
 #[test]
 fn page_leads_on_to_a_run_in_the_kernel() {
+    let overlay = Overlay::new();
     // Only once the compiler is done, which takes longer than all else.
     let mut kernel = None;
-    let copy = Copy::new();
-    fs::write(copy.file("mine.h"), algorithm()).unwrap();
+    fs::write(overlay.file("mine.h"), algorithm()).unwrap();
     let mut followed = Vec::new();
     for block in blocks(parts().1) {
         assert_eq!(block.kind, "sh");
         let whole_lines = block.text.replace("\\\n", "");
         for line in whole_lines.lines() {
             if line.contains("cc load") {
-                kernel.get_or_insert_with(Kernel::without_ours);
+                kernel.get_or_insert_with(|| (Unloaded(&overlay), Kernel::without_ours()));
             }
-            let output = copy.run(line);
+            let output = as_tests(&overlay, line);
             let said = text(&output.stderr);
             // On a busy machine the run may not count; that it took place is looked at all the same.
             let busy =
@@ -227,7 +174,7 @@ fn page_leads_on_to_a_run_in_the_kernel() {
             let printed = text(&output.stdout);
             let status = output.status;
             assert!(status.success() || busy, "{line}: {status}\n{printed}\n{said}");
-            check(&copy, line, &output);
+            check(&overlay, line, &output);
             followed.push(line.to_owned());
         }
     }

@@ -2,11 +2,14 @@
 //! Programs of the kernel's for users without rights, on kernels that don't describe their types, and
 //! built without clang: what is missing is named, and how to get it.
 
-use crate::common::{Kernel, call, longhaul, scenario, text};
+use crate::{
+    common::{Kernel, call, longhaul, scenario, text},
+    overlay::Overlay,
+};
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Output},
 };
 
@@ -91,15 +94,7 @@ fn without_type_information_the_kernel_option_is_named() {
 
 #[test]
 fn without_clang_the_build_says_how_to_get_it() {
-    let target = tempfile::tempdir().unwrap();
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["check", "--locked", "--package", "longhaul-kernel"]).current_dir(repository);
-    cargo
-        .env_remove("RUSTC_BOOTSTRAP")
-        .env("CARGO_TARGET_DIR", target.path())
-        .env("CLANG", "/nonexistent/clang");
-    let output = cargo.output().unwrap();
+    let output = Overlay::new().run("CLANG=/nonexistent/clang cargo build --workspace --locked");
     let said = text(&output.stderr);
     assert!(!output.status.success(), "{said}");
     for part in ["/nonexistent/clang", "clang 14 or newer", "apt-get install clang", "CLANG="] {

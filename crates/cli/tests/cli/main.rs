@@ -40,6 +40,7 @@ mod monitor;
 mod one_destination;
 mod operator;
 mod origin;
+mod overlay;
 mod pace;
 mod paced;
 mod package;
