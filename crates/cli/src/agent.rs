@@ -8,12 +8,9 @@ use crate::{
     via,
 };
 use clap::Args;
-use entry::{
-    agent::{Agent, Config, Login, connect},
-    routes::{Match, Routes},
-    short::FirstContact,
-};
+use entry::agent::{Agent, Config, Login, connect};
 use protocol::Authority;
+use route::{FirstContact, Match};
 use std::{
     io::ErrorKind,
     net::SocketAddr,
@@ -67,7 +64,7 @@ pub struct RunArgs {
     /// Let connections fail when no route works, instead of connecting directly
     #[arg(long, conflicts_with = "config")]
     strict: bool,
-    /// Trust the certificate authorities in this PEM file instead of the system's
+    /// Also trust the certificate authorities in this PEM file
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     ca: Option<PathBuf>,
 }
@@ -136,7 +133,7 @@ impl RunArgs {
         let before = Config::default();
         let config = Config {
             listen: self.listen.unwrap_or(before.listen),
-            routes: Routes::through(via::routes(&self.via)?, self.matches.clone())
+            routes: via::table(&self.via, &self.matches)?
                 .directly_below(self.direct_below, self.first_contact),
             strict: self.strict,
             ca: self.ca.clone(),

@@ -8,11 +8,9 @@ use crate::{
     via,
 };
 use clap::Args;
-use entry::{
-    intercept::{self, Config, InterceptError, Interceptor},
-    routes::{Match, Routes},
-};
+use entry::intercept::{self, Config, InterceptError, Interceptor};
 use ipnet::IpNet;
+use route::Match;
 use std::path::PathBuf;
 use units::{Duration, FailureClass};
 
@@ -86,7 +84,7 @@ struct SettingsArgs {
     /// Maximum time to connect by one route, as in 500ms
     #[arg(long, value_name = "TIME", default_value = "10s", conflicts_with = "config")]
     connect_timeout: Duration,
-    /// Trust the certificate authorities in this PEM file instead of the system's
+    /// Also trust the certificate authorities in this PEM file
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     ca: Option<PathBuf>,
     /// Send these servers the client's address by the PROXY protocol, version 2; may be repeated
@@ -136,7 +134,7 @@ impl SettingsArgs {
         let config = Config {
             clients: self.clients.iter().map(IpNet::trunc).collect(),
             this_host: self.this_host,
-            routes: Routes::through(via::routes(&self.via)?, self.matches.clone()),
+            routes: via::table(&self.via, &self.matches)?,
             strict: self.strict,
             connect_timeout: Some(self.connect_timeout.into()),
             ca: self.ca.clone(),

@@ -10,11 +10,11 @@ use std::{net::SocketAddr, path::PathBuf};
 const EXAMPLES: &str = "\
 Examples:
   longhaul origin /srv/files --list
-  longhaul origin /srv/files --through depot2.example.org,depot1.example.net";
+  longhaul origin /srv/files --via depot1.example.net,depot2.example.org";
 
 /// Serve a directory over HTTP, and redirect clients to depots.
 ///
-/// Requests that come through a depot get the file. All others are redirected to the depots. Without --through every
+/// Requests that come through a depot get the file. All others are redirected to the depots. Without --via every
 /// request gets the file. Ends at SIGTERM.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -24,10 +24,9 @@ pub struct OriginArgs {
     /// Address to listen on; URLs must name its port unless it is 80
     #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:8080")]
     listen: SocketAddr,
-    /// Depots in the order in which bytes pass them, the one nearest this origin first [default port: 3880, after
-    /// https: 443]
+    /// Depots that clients are redirected to, the one nearest them first [default port: 3880, after https: 443]
     #[arg(long, value_name = "[https:]HOST[:PORT],...", value_delimiter = ',')]
-    through: Vec<DepotAddress>,
+    via: Vec<DepotAddress>,
     /// How clients are redirected: lead (one redirect per depot) or fetch (one in total)
     #[arg(long, value_enum, default_value = "fetch")]
     form: FormArg,
@@ -53,8 +52,8 @@ pub fn run(args: OriginArgs) -> Result<(), Failure> {
         FormArg::Lead => Form::Lead,
         FormArg::Fetch => Form::Fetch,
     };
-    let OriginArgs { dir, listen, through, public, list, .. } = args;
-    let config = Config { dir, listen, through, form, public, list };
+    let OriginArgs { dir, listen, via, public, list, .. } = args;
+    let config = Config { dir, listen, via, form, public, list };
     origin::run(config).map_err(|error| match error {
         Error::NoDirectory(_) | Error::Route(_) | Error::Public(_) => Failure::usage(error),
         other => Failure::failed(other),

@@ -38,7 +38,7 @@ pub struct ParcelArgs {
     /// Give up after this time without a connection
     #[arg(long, value_name = "TIME", default_value = "10min")]
     patience: units::Duration,
-    /// Trust the certificate authorities in this PEM file instead of the system's
+    /// Also trust the certificate authorities in this PEM file
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Print one JSON object to standard output

@@ -8,15 +8,11 @@ use crate::{
     via,
 };
 use clap::Args;
-use entry::{
-    routes::{Match, Routes},
-    run::{
-        Connection, Launch, Outcome, ProgramEnd, Report, Rules, RunError, Supervisor, Tally,
-        wait_for_program,
-    },
-    short::FirstContact,
+use entry::run::{
+    Connection, Launch, Outcome, ProgramEnd, Report, Rules, RunError, Supervisor, Tally,
+    wait_for_program,
 };
-use protocol::{DepotAddress, session::MAX_HOPS};
+use route::{FirstContact, Match};
 use std::{
     env,
     ffi::OsString,
@@ -56,7 +52,7 @@ pub struct RunArgs {
     /// Maximum time to connect by one route, as in 500ms
     #[arg(long, value_name = "TIME", default_value = "10s")]
     connect_timeout: Duration,
-    /// Trust the certificate authorities in this PEM file instead of the system's
+    /// Also trust the certificate authorities in this PEM file
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Connect directly to destinations whose latest three connections each moved less than this, as in 64KB
@@ -145,10 +141,9 @@ fn write_report(to: &mut File, tally: &Tally) -> io::Result<()> {
 
 impl RunArgs {
     fn rules(&self) -> Result<Rules, Failure> {
-        let via: Result<Vec<_>, _> = self.via.iter().map(|text| route(text)).collect();
         let quiet = self.quiet;
         Ok(Rules {
-            routes: Routes::through(via?, self.matches.clone())
+            routes: via::table(&self.via, &self.matches)?
                 .directly_below(self.direct_below, self.first_contact),
             ca: self.ca.clone(),
             strict: self.strict,
@@ -157,14 +152,6 @@ impl RunArgs {
             warn: if quiet { |_| () } else { |why| errln!("longhaul: connecting directly: {why}") },
         })
     }
-}
-
-fn route(text: &str) -> Result<Vec<DepotAddress>, Failure> {
-    let depots = via::depots(text)?;
-    if depots.len() > MAX_HOPS {
-        return Err(via::malformed(&"a route has at most 16 depots"));
-    }
-    Ok(depots)
 }
 
 impl From<RunError> for Failure {

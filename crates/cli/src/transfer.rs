@@ -4,10 +4,11 @@
 use crate::{
     failure::Failure,
     print::{StreamedOutput, print_json_text},
+    via,
 };
 use clap::Args;
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
-use protocol::DepotAddress;
+use route::{Match, RouteTable};
 use serde_json::{Value, json};
 use std::{
     env, fs,
@@ -19,7 +20,7 @@ use std::{
     time::Duration,
 };
 use transfer::{
-    Error, Options, Progress, Report, Routes, Status, Stop, StopSignal, printable, run_until_signal,
+    Error, Options, Progress, Report, Status, Stop, StopSignal, printable, run_until_signal,
 };
 use units::{ClassifyFailure, FailureClass, Rate};
 
@@ -30,10 +31,10 @@ const DRAWN: Duration = Duration::from_millis(100);
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct TransferArgs {
-    /// Depots to go through, the one nearest this machine first
-    #[arg(long, value_name = "[https:]HOST[:PORT],...", value_delimiter = ',')]
-    via: Vec<DepotAddress>,
-    /// Routes through depots by host (TOML) [default: longhaul/client.toml in the user's configuration directory]
+    /// Depots of a route, the one nearest this machine first; repeat for a route to use when this one fails
+    #[arg(long, value_name = "[https:]HOST[:PORT],...")]
+    via: Vec<String>,
+    /// Routes through depots by destination (TOML) [default: longhaul/client.toml in the user's configuration directory]
     #[arg(long, value_name = "FILE", conflicts_with = "via")]
     config: Option<PathBuf>,
     /// Maximum rate of the whole command, as in 100mbit or 10MBps [default: no limit]
@@ -97,18 +98,17 @@ impl TransferArgs {
         })
     }
 
-    fn routes(&self) -> Result<Routes, Failure> {
+    fn routes(&self) -> Result<RouteTable, Failure> {
         if !self.via.is_empty() {
-            return Ok(Routes::through(self.via.clone()));
+            // The URLs are named, so one of this machine is meant, too.
+            return via::table(&self.via, &[Match::ALL]);
         }
         let file = match (&self.config, default_config()) {
             (Some(file), _) => file.clone(),
             (None, Some(file)) if file.exists() => file,
-            _ => return Ok(Routes::default()),
+            _ => return Ok(RouteTable::default()),
         };
-        let text = fs::read_to_string(&file)
-            .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?;
-        Ok(Routes::from_toml(&text, &file)?)
+        RouteTable::read(&file).map_err(Failure::usage)
     }
 
     /// Shows the progress of a transfer if standard error is a terminal.

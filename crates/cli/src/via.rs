@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `--via`: depots, the one nearest this machine first; each occurrence is a route.
+//! `--via`: the depots of a route, the one nearest this machine first; each further one is the next alternative.
 
 use crate::failure::Failure;
 use protocol::DepotAddress;
+use route::{Match, RouteTable, read_chain};
 use std::fmt::Display;
 
 /// The depots of each route.
 pub fn routes(via: &[String]) -> Result<Vec<Vec<DepotAddress>>, Failure> {
-    via.iter().map(|text| depots(text)).collect()
+    via.iter().map(|text| read_chain(text).map_err(|error| malformed(&error))).collect()
 }
 
-/// The depots of one route.
-pub fn depots(text: &str) -> Result<Vec<DepotAddress>, Failure> {
-    let depots: Result<_, _> = text.split(',').map(str::parse).collect();
-    depots.map_err(|error| malformed(&error))
+/// These routes to some destinations; if none are named, to all but this machine.
+pub fn table(via: &[String], to: &[Match]) -> Result<RouteTable, Failure> {
+    let to = if to.is_empty() { &[Match::OTHERS] } else { to };
+    Ok(RouteTable::through(routes(via)?, to))
 }
 
 /// The failure for a malformed route.

@@ -21,9 +21,9 @@ fn redirect(origin: &Server) -> String {
 fn addresses_without_a_port_get_the_default_port() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().to_str().unwrap();
-    for (through, public, route) in [
+    for (via, public, route) in [
         (
-            "far.example,near.example",
+            "near.example,far.example",
             &[][..],
             "http://near.example:3880/lh1/fetch/far.example:3880/http:ADDRESS/f",
         ),
@@ -39,7 +39,7 @@ fn addresses_without_a_port_get_the_default_port() {
             "http://near.example:3880/lh1/fetch/-/http:o.example/f",
         ),
     ] {
-        let origin = Server::start(&[&["origin", dir, "--through", through], public].concat());
+        let origin = Server::start(&[&["origin", dir, "--via", via], public].concat());
         let port = origin.address.rsplit(':').next().unwrap();
         let route = route.replace("ADDRESS", &origin.address).replace("PORT", port);
         let sent = redirect(&origin).replace("near.example:443/", "near.example/");

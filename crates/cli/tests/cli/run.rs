@@ -10,7 +10,7 @@ use std::{
     fs,
     io::Write,
     os::unix::fs::PermissionsExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -319,19 +319,26 @@ fn no_rights_are_needed() {
     assert!(err.contains("0 connections"), "{err}");
 }
 
-/// A program's socket cannot speak TLS, nor reach a depot of the other family: the supervisor passes its bytes on.
-#[test]
-fn first_depot_may_have_tls_or_the_other_family() {
-    let chain = Chain::start();
-    let [key, certificate] = ["key.pem", "cert.pem"].map(|name| chain.dir.path().join(name));
+/// Key and certificate of a server on this machine that answers for itself.
+fn self_signed(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
+    let [key, certificate] = ["key", "cert"].map(|kind| folder.join(format!("{name}-{kind}.pem")));
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
-        .args(["-nodes", "-days", "30", "-subj", "/CN=depot"])
+        .args(["-nodes", "-days", "30", "-subj", &format!("/CN={name}")])
         .args(["-addext", "subjectAltName=IP:127.0.0.1"])
         .args(["-addext", "basicConstraints=critical,CA:FALSE"])
         .args([Path::new("-keyout"), &key, Path::new("-out"), &certificate])
         .output();
     assert!(made.expect("openssl, of the Debian package openssl").status.success());
+    (key, certificate)
+}
+
+/// A program's socket cannot speak TLS, nor reach a depot of the other family: the supervisor passes its bytes on.
+#[test]
+fn first_depot_may_have_tls_or_the_other_family() {
+    let chain = Chain::start();
+    let (key, certificate) = self_signed(chain.dir.path(), "depot");
+    let (_, other) = self_signed(chain.dir.path(), "other");
     let config = chain.write(
         "tls.toml",
         &format!(
@@ -345,12 +352,22 @@ fn first_depot_may_have_tls_or_the_other_family() {
         &["--config", chain.dir.path().join("depot.toml").to_str().unwrap(), "--listen", "[::1]:0"],
     );
     let last = |depot: &Depot| depot.listen.rsplit(',').next().unwrap().to_owned();
-    let ca = certificate.to_str().unwrap();
-    for (via, depots) in
-        [(format!("https:{},{}", last(&front), chain.via()), "front ("), (last(&six), "six (")]
-    {
+    let over_tls = format!("https:{},{}", last(&front), chain.via());
+    // What this system trusts stays trusted beside what the user does.
+    for (via, depots, ca, of_system) in [
+        (&over_tls, "front (", &certificate, &other),
+        (&over_tls, "front (", &other, &certificate),
+        (&last(&six), "six (", &certificate, &other),
+    ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        command.args(["run", "--via", &via, "--match", "127.0.0.0/8", "--stats", "--ca", ca, "--"]);
+        command.env("SSL_CERT_FILE", of_system).args([
+            "run",
+            "--via",
+            via,
+            "--match",
+            "127.0.0.0/8",
+        ]);
+        command.args(["--stats", "--ca", ca.to_str().unwrap(), "--"]);
         let script = format!(
             r#"{PRELUDE}
 for family, address in (socket.AF_INET, (host, port)), (socket.AF_INET6, ("::ffff:127.0.0.1", port)):

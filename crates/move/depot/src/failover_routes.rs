@@ -9,72 +9,52 @@ use protocol::{
     Authority, DepotAddress, Fetch,
     session::{Hop, Open, Target},
 };
-use std::{
-    collections::HashMap,
-    iter,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use route::{AsWritten, Chooser, Destination, Standings};
+use std::{collections::HashMap, iter, time::Instant};
 
 /// The state of the depots that detours avoid or use. It is bounded by the configuration.
 #[derive(Debug, Default)]
-pub(crate) struct FailoverRoutes {
-    known: Mutex<Known>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    /// When requests found them failing.
-    failed: HashMap<Authority, Instant>,
-    /// Those that are asked whether they are up, and what that has shown. One that was not asked yet is up.
-    is_up: HashMap<DepotAddress, bool>,
-}
-
-impl Known {
-    /// The rank of a next hop among the routes, lowest first: a hop that is down sorts after one that has
-    /// failed within `avoid`.
-    fn rank(&self, next: &DepotAddress, avoid: Duration) -> (bool, bool) {
-        let is_down = self.is_up.get(next) == Some(&false);
-        let failed = self.failed.get(&next.authority);
-        (is_down, failed.is_some_and(|then| then.elapsed() < avoid))
-    }
-}
+pub(crate) struct FailoverRoutes(Standings);
 
 impl FailoverRoutes {
     /// A next hop has failed, or is of little use. One that no detour names is not remembered: clients choose
     /// those, and could fill the memory with them.
     pub(crate) fn failed(&self, next: &Authority, config: &Config) {
-        let names = |detour: &Detour| detour.depots().any(|depot| depot.authority == *next);
-        if config.detours.iter().any(names) {
-            self.known().failed.insert(next.clone(), Instant::now());
+        let now = Instant::now();
+        let named = config.detours.iter().flat_map(Detour::depots);
+        for depot in named.filter(|depot| depot.authority == *next) {
+            self.0.failed(depot, now);
         }
     }
 
-    /// Keeps the state of these depots only.
+    /// Keeps the checks of these depots only.
     pub(crate) fn watch_only<T>(&self, depots: &HashMap<DepotAddress, T>) {
-        let mut known = self.known();
-        known.is_up.retain(|depot, _| depots.contains_key(depot));
-        for depot in depots.keys() {
-            known.is_up.entry(depot.clone()).or_insert(true);
-        }
+        self.0.watch_only(depots.keys());
     }
 
     /// A depot was asked. One that is up again is used again at once, however lately it has failed.
     pub(crate) fn checked(&self, depot: &DepotAddress, is_up: bool) {
-        let mut known = self.known();
-        let before = known.is_up.insert(depot.clone(), is_up);
-        if before == Some(false) && is_up {
-            known.failed.remove(&depot.authority);
-        }
+        self.0.checked(depot, is_up);
     }
 
     /// The depots that are asked, by name, and whether they are up.
     pub(crate) fn checks(&self) -> Vec<(String, bool)> {
-        let known = self.known();
-        let mut checks: Vec<_> =
-            known.is_up.iter().map(|(depot, is_up)| (depot.to_string(), *is_up)).collect();
-        checks.sort();
-        checks
+        self.0.checks()
+    }
+
+    /// Routes to a destination in the order in which to try them; `next` is the hop that one begins with.
+    fn in_order<R>(
+        &self,
+        (to, detour): (&Authority, &Detour),
+        routes: Vec<R>,
+        next: impl Fn(&R) -> DepotAddress,
+    ) -> Vec<R> {
+        let chains: Vec<[DepotAddress; 1]> = routes.iter().map(|route| [next(route)]).collect();
+        let chains: Vec<&[DepotAddress]> = chains.iter().map(|chain| &chain[..]).collect();
+        let chooser = AsWritten::new(&self.0, detour.avoid.into());
+        let plan = chooser.plan(&Destination::Named(to.clone()), &chains);
+        let mut routes: Vec<_> = routes.into_iter().map(Some).collect();
+        plan.all().iter().filter_map(|at| routes[*at].take()).collect()
     }
 
     /// All routes for a request, the most promising first: the one that it asks for, and those
@@ -98,12 +78,9 @@ impl FailoverRoutes {
         if detour.straight {
             routes.extend(straight());
         }
-        let (avoid, known) = (detour.avoid.into(), self.known());
-        routes.sort_by_cached_key(|route| {
-            let next = DepotAddress { scheme: route.scheme, authority: route.next.clone() };
-            known.rank(&next, avoid)
-        });
-        Some(routes)
+        let next =
+            |route: &Fetch| DepotAddress { scheme: route.scheme, authority: route.next.clone() };
+        Some(self.in_order((&fetch.next, detour), routes, next))
     }
 
     /// The same for a session that is to go on to `hop` with `open`. The acceptor, and the depot at which two ends
@@ -111,6 +88,7 @@ impl FailoverRoutes {
     pub(crate) fn session_routes(&self, hop: Hop, open: Open, config: &Config) -> Vec<(Hop, Open)> {
         let is_last = open.hops.is_empty();
         let is_end = is_last && !matches!(open.target, Target::Tcp { .. });
+        let asked = hop.address.authority.clone();
         let around = |detour: &&Detour| detour.around == hop.address && !is_end;
         let Some(detour) = config.detours.iter().find(around) else { return vec![(hop, open)] };
         let through =
@@ -121,14 +99,7 @@ impl FailoverRoutes {
             let mut open = open;
             routes.push((open.hops.remove(0), open));
         }
-        let (avoid, known) = (detour.avoid.into(), self.known());
-        routes.sort_by_key(|(hop, _)| known.rank(&hop.address, avoid));
-        routes
-    }
-
-    /// Nothing is left half changed, so a panic elsewhere does not spoil it.
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_order((&asked, detour), routes, |(hop, _)| hop.address.clone())
     }
 }
 
@@ -136,6 +107,8 @@ impl FailoverRoutes {
 mod tests {
     use super::*;
     use protocol::{Route, Step};
+    use route::Standing;
+    use std::time::Duration;
 
     fn config(detour: &str) -> Config {
         let text = format!(
@@ -155,10 +128,10 @@ mod tests {
         for name in ["a.example:3880", "b.example:3880", "a.example:1", "chosen.example:3880"] {
             routes.failed(&name.parse().unwrap(), &config);
         }
-        let mut remembered: Vec<_> =
-            routes.known().failed.keys().map(ToString::to_string).collect();
-        remembered.sort();
-        assert_eq!(remembered, ["a.example:3880", "b.example:3880"]);
+        let standing = |name: &str| routes.0.of(&depot(name), Duration::from_secs(60));
+        let names = ["a.example:3880", "b.example:3880", "a.example:1", "chosen.example:3880"];
+        let expected = [Standing::Failed, Standing::Failed, Standing::Good, Standing::Good];
+        assert_eq!(names.map(standing), expected);
         // A reload that names others has these forgotten.
         routes.checked(&depot("old.example"), false);
         routes.watch_only(&config.detour_checks());

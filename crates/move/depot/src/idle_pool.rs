@@ -6,14 +6,15 @@ use crate::{
     config::{Config, IdleConnections},
     tls::Protocol,
 };
-use protocol::{Authority, Fetch, Host, Scheme};
+use protocol::{Authority, Fetch, Scheme};
 use relay::{
     dial::{
-        self, PeerAddr, PeerHost,
+        self, PeerAddr,
         pool::{Key, Limits},
     },
     tcp::Stream,
 };
+use route::{authority_of, server_peer};
 
 /// Idle connections to next hops, kept apart by the grant that they were opened under.
 pub(crate) type Pool = dial::Pool<Grant>;
@@ -42,20 +43,7 @@ pub(crate) fn key_of(peer: Peer<'_>, grant: Grant) -> Key<Grant> {
 
 /// The next hop as `relay` knows it.
 pub(crate) fn peer_of(next: &Authority, scheme: Scheme) -> PeerAddr {
-    let host = match &next.host {
-        Host::Ip(ip) => PeerHost::Ip(*ip),
-        Host::Name(name) => PeerHost::Name(name.clone()),
-    };
-    PeerAddr { host, port: next.port, tls: scheme == Scheme::Https }
-}
-
-/// A peer as routes and rules name it.
-fn authority_of(peer: &PeerAddr) -> Authority {
-    let host = match &peer.host {
-        PeerHost::Ip(ip) => Host::Ip(*ip),
-        PeerHost::Name(name) => Host::Name(name.clone()),
-    };
-    Authority { host, port: peer.port }
+    server_peer(next, scheme == Scheme::Https)
 }
 
 /// How many idle connections are kept, and for how long.

@@ -29,12 +29,11 @@ pub use config::{Config, Login};
 use crate::{
     chain::{ChainError, FirstHopDialer},
     connections::{Live, Route},
-    routes::Destination,
-    settings_file::{self, Settings},
     shares::{Share, Shares},
     trial::{DownDepots, OpenError, Unconnected},
     tunnel,
 };
+use host::settings_file::{self, Settings};
 use protocol::{
     Authority, catch_panic,
     http::{ProxyError, proxy::Credentials},
@@ -46,6 +45,7 @@ use relay::{
     guesses::{Guesses, TooManyGuesses},
     tcp::Stream,
 };
+use route::Destination;
 use std::{
     io,
     net::{IpAddr, SocketAddr},
@@ -235,7 +235,7 @@ impl Agent {
         let _to_server = wait_for(take, until).await.ok_or_else(busy)?;
         let routes = config.routes.matching(to).await;
         let choice = self.live.choose(to, routes);
-        let unconnected = match self.down.open_first(choice, time).await {
+        let unconnected = match self.down.open_first(to, choice, time).await {
             Ok(opened) => return Ok(opened),
             Err(OpenError::OfServer(error)) => return Err(error.into()),
             Err(OpenError::Unconnected(unconnected)) => unconnected,

@@ -1,26 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A session to a plain TCP server, opened on a socket that is there already.
 
-use crate::{routes::ServerRoute, sys};
+use crate::sys;
 use bytes::BytesMut;
 use host::Carried;
 use http::StatusCode;
 use protocol::{
-    Authority, DepotAddress, Host, Scheme,
+    Authority, DepotAddress, Scheme,
     http::{Fault, ProxyError},
     session::{
         ALPN, Answer, FIRST_BYTE, Header, Hop, HopReport, MAX_HEADER, Open, SessionId, Target,
     },
 };
 use relay::{
-    dial::{
-        Class, Connector, Dialer, FaultSource, Names, PeerAddr, PeerHost, Refusal, Resolver,
-        resolver,
-    },
-    tcp::{
-        Stream, congestion::Overruled, socket_options::HopOptions, tls::ClientConfig, tls_files,
-    },
+    dial::{Class, Connector, Dialer, FaultSource, Names, Refusal, Resolver, resolver},
+    tcp::{Stream, congestion::Overruled, socket_options::HopOptions, tls_files::LazyClient},
 };
+use route::{Route, server_peer};
 use rustix::net::{self, RecvFlags, SendFlags};
 use socket2::Socket;
 use std::{
@@ -29,7 +25,6 @@ use std::{
     net::SocketAddr,
     os::fd::{AsFd, BorrowedFd},
     path::PathBuf,
-    sync::{Arc, OnceLock},
     time::Duration,
 };
 use tokio::{
@@ -337,21 +332,26 @@ impl Headers for Stream {
 }
 
 /// Makes connections of its own.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FirstHopDialer {
     names: Names,
     /// Apart from those of servers: a client can have as many of these looked up as there may be at a time.
     depot_names: Names,
     overruled: Overruled,
-    tls: OnceLock<Arc<ClientConfig>>,
-    ca: Option<PathBuf>,
+    tls: LazyClient,
     mark: Option<u32>,
 }
 
 impl FirstHopDialer {
-    /// With certificates (PEM) of authorities to trust for depots over TLS, in place of the system's.
+    /// With certificates (PEM) of further authorities to trust for depots over TLS.
     pub fn new(ca: Option<PathBuf>) -> Self {
-        Self { ca, ..Self::default() }
+        Self {
+            names: Names::default(),
+            depot_names: Names::default(),
+            overruled: Overruled::default(),
+            tls: LazyClient::new(ca, ALPN),
+            mark: None,
+        }
     }
 
     /// Marks its connections, so that rules of this host tell them apart.
@@ -366,7 +366,7 @@ impl FirstHopDialer {
     /// Why there is none.
     pub async fn open(
         &self,
-        route: &ServerRoute<'_>,
+        route: &Route<'_>,
         time: Duration,
     ) -> Result<(Stream, Vec<HopReport>), ChainError> {
         let (name, until) = (route.depots[0].to_string(), Instant::now() + time);
@@ -431,31 +431,17 @@ impl FirstHopDialer {
         is_tls: bool,
         (names, time): (&Names, Duration),
     ) -> Result<Stream, Refusal> {
-        let host = match &to.host {
-            Host::Ip(ip) => PeerHost::Ip(*ip),
-            Host::Name(name) => PeerHost::Name(name.clone()),
-        };
-        let tls = if is_tls { Some(self.tls()?) } else { None };
+        let tls = is_tls.then(|| self.tls.get()).transpose();
+        let tls = tls.map_err(|error| Refusal::of_host(error.to_string(), false))?;
         let client = || tls.clone().expect("made for peers that speak TLS");
         let dialer = Dialer {
             connector: Connector { tls: &client, overruled: &self.overruled },
             resolver: Resolver { names, client: resolver::OWN },
             time,
         };
-        let peer = PeerAddr { host, port: to.port, tls: is_tls };
+        let peer = server_peer(to, is_tls);
         let options = HopOptions { keepalive: true, mark: self.mark, ..HopOptions::default() };
         dialer.dial(&peer, &options).await
-    }
-
-    fn tls(&self) -> Result<Arc<ClientConfig>, Refusal> {
-        if let Some(config) = self.tls.get() {
-            return Ok(Arc::clone(config));
-        }
-        let files: Vec<_> = self.ca.iter().cloned().collect();
-        let config = tls_files::client_config(&files);
-        let mut config = config.map_err(|error| Refusal::of_host(error.to_string(), false))?;
-        config.alpn_protocols = vec![ALPN.to_vec()];
-        Ok(Arc::clone(self.tls.get_or_init(|| Arc::new(config))))
     }
 }
 

@@ -39,8 +39,6 @@ pub use steering::guard;
 use crate::{
     chain::FirstHopDialer,
     connections::Live,
-    routes::Destination,
-    settings_file::{self, Settings},
     shares::Shares,
     short::Choice,
     sys,
@@ -49,10 +47,14 @@ use crate::{
 };
 use bytes::BytesMut;
 use held::{Held, HeldConnections};
-use host::{IprouteError, Lack, Nftables, NftablesError, PacketLog};
+use host::{
+    IprouteError, Lack, Nftables, NftablesError, PacketLog,
+    settings_file::{self, Settings},
+};
 use packet::{Refusal, Syn};
 use protocol::proxy_protocol;
 use relay::{client_key::host_key, copy::RelayResources, tcp::info::reset_on_close};
+use route::Destination;
 use ruleset::Ends;
 use sockets::PacketSender;
 use std::{
@@ -294,13 +296,13 @@ impl Interceptor {
         };
         let destination = Destination::Address(server);
         let routes = config.routes.matching(&destination).await;
-        let choice = Choice { routes, is_short: false };
+        let choice = Choice { routes: routes.routes, is_short: false };
         let time = config.connect_timeout.unwrap_or(CONNECT);
         let full = self.live.open() >= MOST_OPEN;
         let opened = if full {
             Err(OpenError::Unconnected(Unconnected::NoRoute))
         } else {
-            self.down.open_first(choice, time).await
+            self.down.open_first(&destination, choice, time).await
         };
         let (stream, route) = match opened {
             Ok(opened) => opened,
@@ -426,7 +428,7 @@ impl Table {
 /// Where the depots of all routes are, as far as it is known.
 async fn depot_addresses(config: &Config) -> BTreeSet<SocketAddr> {
     let mut addresses = BTreeSet::new();
-    for depot in config.routes.all().iter().flat_map(|route| &route.via) {
+    for depot in config.routes.rules().iter().flat_map(|route| &route.via) {
         match lookup_host(depot.authority.to_string()).await {
             Ok(found) => addresses.extend(found),
             Err(error) => tracing::warn!(%depot, %error, "cannot look up a depot"),

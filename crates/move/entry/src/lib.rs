@@ -2,7 +2,6 @@
 //! How unmodified programs get their connections through a chain of depots.
 //!
 //! ```text
-//! routes   which destinations go through which depots
 //! short    destinations that are reached directly because their connections are short
 //! chain    a session to a plain TCP server, on a socket that is there already or a connection of its own
 //! trial    routes tried in their order, and depots that are left alone since they are down
@@ -11,7 +10,6 @@
 //! intercept  connections of other machines and of this one, taken over on their route by nftables
 //! connections  those that are open, and totals
 //! shares   how many of something each client or server may have
-//! settings_file  settings that are read again when their file changes
 //! tunnel   bytes between two connections, where the program cannot have the one to the depot itself
 //! ```
 //! A session to a plain server is a header and then nothing but the server's bytes (docs/lsl.md, 2.2). So once it is
@@ -23,11 +21,9 @@ pub mod connections;
 #[cfg(test)]
 mod fuzz_tests;
 pub mod intercept;
-pub mod routes;
 pub mod run;
-pub mod settings_file;
 mod shares;
-pub mod short;
+mod short;
 mod sys;
 mod trial;
 mod tunnel;

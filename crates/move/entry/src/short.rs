@@ -6,14 +6,11 @@
 //! connection: one that is open stays where it is. A connection that moves nothing says nothing.
 //! Limits: 4096 destinations, of which the one that was used least recently is forgotten first; each for 10 minutes.
 
-use crate::routes::ServerRoute;
-use serde::Deserialize;
+use route::{FirstContact, Matching, Route, ShortRule};
 use std::{
     collections::{HashMap, VecDeque},
-    str::FromStr,
     time::{Duration, Instant},
 };
-use units::Bytes;
 
 /// How many connections of a destination decide.
 const LATEST: usize = 3;
@@ -21,38 +18,6 @@ const LATEST: usize = 3;
 const MOST: usize = 4096;
 /// For how long a destination is known after its last connection.
 const KEPT: Duration = Duration::from_secs(600);
-
-/// When a route's destination is reached directly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShortRule {
-    /// Connections that move less are short.
-    pub below: Bytes,
-    /// How a destination is reached that is not known yet.
-    pub first: FirstContact,
-}
-
-/// How a destination is reached of which nothing is known.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FirstContact {
-    /// Through depots, until three connections were short.
-    #[default]
-    Depots,
-    /// Directly, until one was not short.
-    Direct,
-}
-
-impl FromStr for FirstContact {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "depots" => Ok(Self::Depots),
-            "direct" => Ok(Self::Direct),
-            _ => Err("it is `depots` or `direct`"),
-        }
-    }
-}
 
 /// What connections have moved, by their destination.
 #[derive(Debug, Default)]
@@ -67,7 +32,7 @@ struct Recent {
 
 /// The routes to try.
 pub(crate) struct Choice<'r> {
-    pub routes: Vec<ServerRoute<'r>>,
+    pub routes: Vec<Route<'r>>,
     /// Whether others are left out since connections there are short.
     pub is_short: bool,
 }
@@ -115,11 +80,12 @@ impl History {
     pub(crate) fn choose<'r>(
         &self,
         to: &str,
-        mut routes: Vec<ServerRoute<'r>>,
+        matching: Matching<'r>,
         open: impl FnOnce() -> u64,
         now: Instant,
     ) -> Choice<'r> {
-        let first_direct = |routes: &[ServerRoute<'r>], open: u64| {
+        let mut routes = matching.routes;
+        let first_direct = |routes: &[Route<'r>], open: u64| {
             let is_short = |rule: &ShortRule| self.is_short(to, rule, open, now);
             routes.iter().position(|route| route.short.as_ref().is_some_and(is_short))
         };
@@ -135,6 +101,7 @@ impl History {
 mod tests {
     use super::*;
     use FirstContact::{Depots, Direct};
+    use units::Bytes;
 
     const LIMIT: u64 = 1000;
 
@@ -213,13 +180,14 @@ mod tests {
             history.note("a:1", 500, now);
         }
         let chosen = |limits: &[u64], open: u64| {
-            let route = |&limit: &u64| ServerRoute {
+            let route = |&limit: &u64| Route {
                 depots: &depots,
                 server: "a:1".parse().unwrap(),
                 short: (limit > 0).then_some(ShortRule { below: Bytes::new(limit), first: Depots }),
             };
             let routes = limits.iter().map(route).collect();
-            let Choice { routes, is_short } = history.choose("a:1", routes, || open, now);
+            let matching = Matching { routes, is_direct_then: false };
+            let Choice { routes, is_short } = history.choose("a:1", matching, || open, now);
             (routes.len(), is_short)
         };
         assert_eq!(chosen(&[1000, 0], 0), (0, true));

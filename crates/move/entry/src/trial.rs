@@ -11,18 +11,17 @@
 use crate::{
     chain::{ChainError, FirstHopDialer},
     connections,
-    routes::ServerRoute,
     short::Choice,
 };
 use protocol::DepotAddress;
 use relay::tcp::Stream;
+use route::{AsWritten, Attempt, AttemptEnd, Chooser, Destination, Route, Standings};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-    vec,
+    time::{Duration, Instant},
 };
-use tokio::time::Instant;
+use units::Bytes;
 
 /// How long a depot that is down is left alone.
 const DOWN_TIME: Duration = Duration::from_secs(10);
@@ -44,93 +43,82 @@ pub(crate) enum Maker {
 #[derive(Debug)]
 pub(crate) struct DownDepots {
     caller: Arc<FirstHopDialer>,
-    depots: Arc<Mutex<HashMap<DepotAddress, State>>>,
+    standings: Arc<Standings>,
+    questions: Arc<Mutex<HashMap<DepotAddress, Question>>>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct State {
-    until: Option<Instant>,
-    asked: Option<Instant>,
-    is_being_asked: bool,
+/// A question to a depot whether it is there.
+#[derive(Debug, Clone, Copy)]
+enum Question {
+    UnderWay,
+    Answered(Instant),
 }
 
 impl DownDepots {
     /// None so far; `caller` asks.
     pub(crate) fn new(caller: Arc<FirstHopDialer>) -> Self {
-        Self { caller, depots: Arc::default() }
+        Self { caller, standings: Arc::default(), questions: Arc::default() }
     }
 
-    /// Whether this depot is to be left alone.
-    fn contains(&self, depot: &DepotAddress) -> bool {
-        let until = lock(&self.depots).get(depot).and_then(|state| state.until);
-        until.is_some_and(|until| Instant::now() < until)
-    }
-
-    /// A session could not be opened by this depot.
-    fn note(&self, depot: &DepotAddress, error: &ChainError, maker: Maker) {
-        match error {
-            ChainError::Refused { .. } | ChainError::NotAsked { .. } => {}
-            ChainError::Unreached { .. } if maker == Maker::Own => {
-                let until = Some(Instant::now() + DOWN_TIME);
-                lock(&self.depots).entry(depot.clone()).or_default().until = until;
-            }
-            ChainError::Unreached { .. } | ChainError::Late { .. } | ChainError::Broken { .. } => {
-                self.ask(depot);
-            }
-        }
+    fn chooser(&self) -> AsWritten<'_> {
+        AsWritten::new(&self.standings, DOWN_TIME)
     }
 
     /// Asks a depot whether it is there, in the background.
     fn ask(&self, depot: &DepotAddress) {
-        let now = Instant::now();
-        {
-            let mut depots = lock(&self.depots);
-            let state = depots.entry(depot.clone()).or_default();
-            let was_asked = state.asked.is_some_and(|asked| now < asked + ASK_AGAIN);
-            if state.is_being_asked || was_asked {
-                return;
+        match lock(&self.questions).entry(depot.clone()) {
+            Entry::Occupied(known) if known.get().is_recent() => return,
+            Entry::Occupied(mut known) => {
+                known.insert(Question::UnderWay);
             }
-            (state.is_being_asked, state.asked) = (true, Some(now));
+            Entry::Vacant(place) => {
+                place.insert(Question::UnderWay);
+            }
         }
-        let (caller, depots, depot) =
-            (Arc::clone(&self.caller), Arc::clone(&self.depots), depot.clone());
+        let (caller, standings) = (Arc::clone(&self.caller), Arc::clone(&self.standings));
+        let (questions, depot) = (Arc::clone(&self.questions), depot.clone());
         tokio::spawn(async move {
             let answered = caller.ask_depot(&depot, ANSWER_TIME).await;
             let now = Instant::now();
-            let mut depots = lock(&depots);
-            let state = depots.entry(depot.clone()).or_default();
-            (state.is_being_asked, state.asked) = (false, Some(now));
             match answered {
                 Ok(()) | Err(ChainError::NotAsked { .. }) => {}
                 Err(error) => {
                     tracing::warn!("{error}: it is left alone for {} s", DOWN_TIME.as_secs());
-                    state.until = Some(now + DOWN_TIME);
+                    standings.failed(&depot, now);
                 }
             }
+            lock(&questions).insert(depot, Question::Answered(now));
         });
     }
 
-    /// Begins to try routes, in their order.
-    pub(crate) fn trial<'d, 'r>(&'d self, choice: Choice<'r>, maker: Maker) -> Trial<'d, 'r> {
+    /// Begins to try routes to a destination.
+    pub(crate) fn trial<'d, 'r>(
+        &'d self,
+        to: &'d Destination,
+        choice: Choice<'r>,
+        maker: Maker,
+    ) -> Trial<'d, 'r> {
         let Choice { routes, is_short } = choice;
         let otherwise = match (routes.is_empty(), is_short) {
             (false, _) => Unconnected::AllFailed(None),
             (true, true) => Unconnected::Short,
             (true, false) => Unconnected::NoRoute,
         };
-        Trial { down: self, maker, routes: routes.into_iter(), otherwise }
+        Trial { down: self, to, maker, left: routes, begun: Instant::now(), otherwise }
     }
 
     /// A connection of this process by the first of these routes that works.
     pub(crate) async fn open_first(
         &self,
+        to: &Destination,
         choice: Choice<'_>,
         time: Duration,
     ) -> Result<(Stream, connections::Route), OpenError> {
-        let mut trial = self.trial(choice, Maker::Own);
+        let mut trial = self.trial(to, choice, Maker::Own);
         while let Some(route) = trial.next() {
             match self.caller.open(&route, time).await {
                 Ok((stream, hops)) => {
+                    trial.worked(&route);
                     return Ok((stream, connections::Route::through(route.depots, &hops)));
                 }
                 Err(error) => {
@@ -144,17 +132,28 @@ impl DownDepots {
     }
 }
 
-fn lock(
-    depots: &Mutex<HashMap<DepotAddress, State>>,
-) -> MutexGuard<'_, HashMap<DepotAddress, State>> {
-    depots.lock().unwrap_or_else(PoisonError::into_inner)
+impl Question {
+    /// Whether it is too early for another one.
+    fn is_recent(self) -> bool {
+        match self {
+            Self::UnderWay => true,
+            Self::Answered(at) => at.elapsed() < ASK_AGAIN,
+        }
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Routes to a destination, being tried.
 pub(crate) struct Trial<'d, 'r> {
     down: &'d DownDepots,
+    to: &'d Destination,
     maker: Maker,
-    routes: vec::IntoIter<ServerRoute<'r>>,
+    left: Vec<Route<'r>>,
+    /// When the last one was begun with.
+    begun: Instant,
     otherwise: Unconnected,
 }
 
@@ -169,9 +168,17 @@ pub(crate) enum Unconnected {
 }
 
 impl<'r> Trial<'_, 'r> {
-    /// The next route whose first depot is not down.
-    pub(crate) fn next(&mut self) -> Option<ServerRoute<'r>> {
-        self.routes.find(|route| !self.down.contains(&route.depots[0]))
+    /// The next promising route. What an earlier one has shown of its depots counts.
+    pub(crate) fn next(&mut self) -> Option<Route<'r>> {
+        let chains: Vec<_> = self.left.iter().map(|route| route.depots).collect();
+        let next = *self.down.chooser().plan(self.to, &chains).promising().first()?;
+        self.begun = Instant::now();
+        Some(self.left.remove(next))
+    }
+
+    /// A connection was made by this route.
+    pub(crate) fn worked(&self, route: &Route<'_>) {
+        self.ended(route, AttemptEnd::Done);
     }
 
     /// A route does not work.
@@ -180,15 +187,33 @@ impl<'r> Trial<'_, 'r> {
     /// The depots have done their part, and the server cannot be reached. No other route is to be tried.
     pub(crate) fn failed(
         &mut self,
-        route: &ServerRoute<'_>,
+        route: &Route<'_>,
         error: ChainError,
     ) -> Result<(), ChainError> {
-        if error.is_of_server() {
+        let is_own = self.maker == Maker::Own;
+        let end = match &error {
+            ChainError::Refused { .. } if error.is_of_server() => AttemptEnd::OfDestination,
+            ChainError::Refused { .. } => AttemptEnd::Refused,
+            ChainError::NotAsked { .. } => AttemptEnd::OfHost,
+            ChainError::Unreached { .. } if is_own => AttemptEnd::Unreached,
+            ChainError::Unreached { .. } | ChainError::Late { .. } | ChainError::Broken { .. } => {
+                AttemptEnd::Doubtful
+            }
+        };
+        self.ended(route, end);
+        if end == AttemptEnd::OfDestination {
             return Err(error);
         }
-        self.down.note(&route.depots[0], &error, self.maker);
+        if end == AttemptEnd::Doubtful {
+            self.down.ask(&route.depots[0]);
+        }
         self.otherwise = Unconnected::AllFailed(Some(error));
         Ok(())
+    }
+
+    fn ended(&self, route: &Route<'_>, end: AttemptEnd) {
+        let attempt = Attempt { end, time: self.begun.elapsed(), bytes: Bytes::new(0) };
+        self.down.chooser().ended(self.to, route.depots, &attempt);
     }
 
     /// After the last route.
@@ -229,13 +254,19 @@ mod tests {
     }
 
     /// Whether a depot is left alone, once it has been asked if it was.
-    async fn is_down_after(depot: &DepotAddress, error: &ChainError, maker: Maker) -> bool {
-        let down = DownDepots::new(Arc::default());
-        down.note(depot, error, maker);
-        while lock(&down.depots).get(depot).is_some_and(|state| state.is_being_asked) {
+    async fn is_down_after(depot: &DepotAddress, error: ChainError, maker: Maker) -> bool {
+        let down = DownDepots::new(Arc::new(FirstHopDialer::new(None)));
+        let to = Destination::Named("server:80".parse().unwrap());
+        let depots = [depot.clone()];
+        let route = Route { depots: &depots, server: to.server(), short: None };
+        let choice = || Choice { routes: vec![route.clone()], is_short: false };
+        let mut trial = down.trial(&to, choice(), maker);
+        let tried = trial.next().expect("nothing is known against it");
+        trial.failed(&tried, error).unwrap();
+        while matches!(lock(&down.questions).get(depot), Some(Question::UnderWay)) {
             sleep(Duration::from_millis(5)).await;
         }
-        down.contains(depot)
+        down.trial(&to, choice(), maker).next().is_none()
     }
 
     /// Whatever it answers: the question is whether it is there.
@@ -248,10 +279,14 @@ mod tests {
                 let _ = stream.write_all(b"HTTP/1.1 503 Service Unavailable\r\n\r\n").await;
             }
         });
-        for error in &errors(&depot) {
-            let is_unreached = matches!(error, ChainError::Unreached { .. });
-            assert_eq!(is_down_after(&depot, error, Maker::Own).await, is_unreached, "{error}");
-            assert!(!is_down_after(&depot, error, Maker::Program).await, "{error}");
+        for error in errors(&depot) {
+            let (is_unreached, text) =
+                (matches!(error, ChainError::Unreached { .. }), error.to_string());
+            assert_eq!(is_down_after(&depot, error, Maker::Own).await, is_unreached, "{text}");
+        }
+        for error in errors(&depot) {
+            let text = error.to_string();
+            assert!(!is_down_after(&depot, error, Maker::Program).await, "{text}");
         }
     }
 
@@ -260,12 +295,12 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let depot: DepotAddress = listener.local_addr().unwrap().to_string().parse().unwrap();
         drop(listener);
-        for error in &errors(&depot) {
-            let says_nothing =
-                matches!(error, ChainError::NotAsked { .. } | ChainError::Refused { .. });
-            for maker in [Maker::Own, Maker::Program] {
-                let is_down = is_down_after(&depot, error, maker).await;
-                assert_eq!(is_down, !says_nothing, "{error}");
+        for maker in [Maker::Own, Maker::Program] {
+            for error in errors(&depot) {
+                let text = error.to_string();
+                let says_nothing =
+                    matches!(error, ChainError::NotAsked { .. } | ChainError::Refused { .. });
+                assert_eq!(is_down_after(&depot, error, maker).await, !says_nothing, "{text}");
             }
         }
     }

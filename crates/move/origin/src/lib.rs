@@ -56,7 +56,7 @@ pub struct Config {
     /// The address to listen on.
     pub listen: SocketAddr,
     /// The depots, in the order in which the bytes pass them, from this origin to the client.
-    pub through: Vec<DepotAddress>,
+    pub via: Vec<DepotAddress>,
     /// The form of the routes.
     pub form: Form,
     /// The address of this origin for depots, `host[:port]`; without a port, that of `listen`. `None`: the
@@ -119,8 +119,8 @@ async fn serve(config: Config) -> Result<(), Error> {
         return Err(Error::NoDirectory(config.dir));
     }
     let example = OriginUrl::new(Scheme::Http, Authority::from(config.listen), "/");
-    if let (false, Ok(example)) = (config.through.is_empty(), example) {
-        Redirect::new(&config.through, config.form, example)?;
+    if let (false, Ok(example)) = (config.via.is_empty(), example) {
+        Redirect::new(&config.via, config.form, example)?;
     }
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let listening = TcpListener::bind(config.listen).await;
@@ -129,7 +129,7 @@ async fn serve(config: Config) -> Result<(), Error> {
     // The port of URLs, 80, would be one on which nothing listens unless `listen` says so.
     let public = config.public.as_deref().map(|text| Authority::parse(text, Some(listen.port())));
     let (public, files) = (public.transpose()?, Files::new(&config.dir, config.list)?);
-    tracing::info!(%listen, dir = %config.dir.display(), depots = config.through.len(), "ready");
+    tracing::info!(%listen, dir = %config.dir.display(), depots = config.via.len(), "ready");
     let origin = Arc::new(Origin { config, listen, public, files });
     loop {
         tokio::select! {
@@ -178,7 +178,7 @@ impl Origin {
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let is_page = self.config.list && path.ends_with('/');
-        let direct = self.config.through.is_empty()
+        let direct = self.config.via.is_empty()
             || is_page
             || came_through_depot(request.headers().get_all(header::VIA))
             || asks_directly(target(&request));
@@ -199,7 +199,7 @@ impl Origin {
         let asked = || host.and_then(|host| Authority::parse(host, Some(80)).ok());
         let public = self.public.clone().or_else(asked).unwrap_or(self.listen.into());
         let url = OriginUrl::new(Scheme::Http, public, target(request)).ok()?;
-        let location = Redirect::new(&self.config.through, self.config.form, url).ok()?.to_string();
+        let location = Redirect::new(&self.config.via, self.config.form, url).ok()?.to_string();
         let mut response = text(StatusCode::FOUND, format!("longhaul: {location}\n"));
         response.headers_mut().insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
         Some(response)

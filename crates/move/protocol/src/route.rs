@@ -116,23 +116,23 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    /// The redirect with which `origin` hands a client over to `depots`, in order
-    /// from the origin to the client.
+    /// The redirect with which `origin` hands a client over to `depots`, the one nearest the client first.
     ///
     /// # Errors
     /// There is no depot, a depot occurs twice, or the route would exceed a limit.
     pub fn new(depots: &[DepotAddress], form: Form, origin: OriginUrl) -> Result<Self, RouteError> {
         check_depots(depots)?;
-        let (first, last) = depots.first().zip(depots.last()).ok_or(RouteError::NoDepot)?;
-        let (depot, route) = match form {
-            Form::Lead => {
-                let (ahead, chain) = (depots[1..].to_vec(), vec![first.clone()]);
-                (first, Route::Lead { ahead, chain, origin })
+        let (nearest, beyond) = depots.split_first().ok_or(RouteError::NoDepot)?;
+        let (depot, route) = match (form, beyond.split_last()) {
+            (Form::Lead, Some((last, between))) => {
+                let ahead = between.iter().rev().chain([nearest]).cloned().collect();
+                (last, Route::Lead { ahead, chain: vec![last.clone()], origin })
             }
-            Form::Fetch => {
-                let chain = depots[..depots.len() - 1].iter().rev().cloned().collect();
-                (last, Route::Fetch { chain, origin })
+            (Form::Lead, None) => {
+                let chain = vec![nearest.clone()];
+                (nearest, Route::Lead { ahead: Vec::new(), chain, origin })
             }
+            (Form::Fetch, _) => (nearest, Route::Fetch { chain: beyond.to_vec(), origin }),
         };
         route.check()?;
         Ok(Self { depot: depot.clone(), route })

@@ -8,23 +8,24 @@ use crate::{
     wire::Reader,
 };
 use ::protocol::{
-    DepotId, Host, Scheme,
-    session::{ALPN, Answer, Congestion, Header, Hop, MAX_HEADER, SessionId},
+    DepotId,
+    session::{ALPN, Answer, Congestion, Header, MAX_HEADER, SessionId},
 };
+use ::route::depot_peer;
 use bytes::Buf;
 use host::FileError;
 use http::StatusCode;
 use relay::{
-    dial::{Connector, Dialer, Names, PeerAddr, PeerHost, Resolver},
+    dial::{Connector, Dialer, Names, Resolver},
     tcp::{
         Stream, congestion::Overruled, info::SocketPacing, socket_options::HopOptions,
-        tls::ClientConfig, tls_files,
+        tls_files::LazyClient,
     },
 };
 use std::{
     io,
     net::{IpAddr, Ipv4Addr},
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 /// Connects to first hops.
@@ -33,22 +34,23 @@ pub(crate) struct FirstHopDialer {
     names: Names,
     overruled: Overruled,
     options: Options,
-    tls: OnceLock<Arc<ClientConfig>>,
+    tls: LazyClient,
 }
 
 impl FirstHopDialer {
     pub(crate) fn new(options: &Options) -> Self {
         let (names, overruled) = (Names::default(), Overruled::default());
-        Self { names, overruled, options: options.clone(), tls: OnceLock::new() }
+        let tls = LazyClient::new(options.ca.clone(), ALPN);
+        Self { names, overruled, options: options.clone(), tls }
     }
 
     /// A connection to the first hop of a route.
     pub(crate) async fn connect(&self, route: &Route) -> Result<Stream, Loss> {
         let hop = route.first();
-        let peer = peer_of(hop);
+        let peer = depot_peer(&hop.address);
         let unreadable =
             |error: FileError| Error::Source(Arc::new(io::Error::other(error.to_string())));
-        let tls = if peer.tls { Some(self.tls().map_err(unreadable)?) } else { None };
+        let tls = peer.tls.then(|| self.tls.get()).transpose().map_err(unreadable)?;
         let client = || tls.clone().expect("made for peers that speak TLS");
         let connector = Connector { tls: &client, overruled: &self.overruled };
         let resolver = Resolver { names: &self.names, client: IpAddr::V4(Ipv4Addr::LOCALHOST) };
@@ -64,25 +66,6 @@ impl FirstHopDialer {
         stream.wire().pace(options.spacing)?;
         Ok(stream)
     }
-
-    fn tls(&self) -> Result<Arc<ClientConfig>, FileError> {
-        if let Some(config) = self.tls.get() {
-            return Ok(Arc::clone(config));
-        }
-        let files: Vec<_> = self.options.ca.iter().cloned().collect();
-        let mut config = tls_files::client_config(&files)?;
-        config.alpn_protocols = vec![ALPN.to_vec()];
-        Ok(Arc::clone(self.tls.get_or_init(|| Arc::new(config))))
-    }
-}
-
-fn peer_of(hop: &Hop) -> PeerAddr {
-    let authority = &hop.address.authority;
-    let host = match &authority.host {
-        Host::Ip(ip) => PeerHost::Ip(*ip),
-        Host::Name(name) => PeerHost::Name(name.clone()),
-    };
-    PeerAddr { host, port: authority.port, tls: hop.address.scheme == Scheme::Https }
 }
 
 /// The bytes before the first record.

@@ -29,7 +29,7 @@ pub struct Options {
     pub longest_wait: Duration,
     /// How long the session lasts without a connection.
     pub patience: Duration,
-    /// Certificates (PEM) of authorities to trust for depots over TLS, in place of the system's.
+    /// Certificates (PEM) of further authorities to trust for depots over TLS.
     pub ca: Option<PathBuf>,
     /// The other end learns that everything has arrived when the application says so
     /// ([`Session::confirm`](crate::Session::confirm)), and not when it has read everything.

@@ -9,7 +9,7 @@
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use protocol::{
     digest::{self, Algorithm, CONTENT_DIGEST, Digest, REPR_DIGEST},
-    http::{Fields, RequestHead, ResponseHead},
+    http::{Fields, RequestHead, ResponseHead, reported},
 };
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
@@ -98,6 +98,8 @@ pub(crate) struct Answer {
     /// Other connections may bring parts of it: no depot on the way, and no word against ranges.
     pub may_be_split: bool,
     pub retry_after: Option<Duration>,
+    /// A depot or other proxy says in `Proxy-Status` that it is its own answer, to a request that it refuses or cannot carry out.
+    pub is_of_proxy: bool,
 }
 
 impl Answer {
@@ -113,6 +115,7 @@ impl Answer {
         let framing = framing(headers)?;
         let modified = single(headers, &header::LAST_MODIFIED).and_then(date);
         let via = headers.get_all(header::VIA);
+        let fields = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         Ok(Self {
             status,
             sender: None,
@@ -128,6 +131,7 @@ impl Answer {
                 && !single(headers, &header::ACCEPT_RANGES)
                     .is_some_and(|value| value.eq_ignore_ascii_case("none")),
             retry_after: single(headers, &header::RETRY_AFTER).and_then(|v| wait(v, now)),
+            is_of_proxy: reported(&fields).is_some(),
         })
     }
 }

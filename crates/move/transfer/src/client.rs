@@ -9,6 +9,7 @@ use crate::{
     retry_timing::RateLimit,
 };
 use protocol::digest::Digest;
+use route::Standings;
 use std::{fmt, future::Future, io::Write, path::PathBuf, sync::Arc, time::Instant};
 
 /// Transfers files.
@@ -17,6 +18,8 @@ pub struct Client {
     pub(crate) options: Options,
     pub(crate) http: Arc<Http>,
     pub(crate) limit: Option<Arc<RateLimit>>,
+    /// What is known of depots from earlier attempts, of this file and others.
+    pub(crate) standings: Arc<Standings>,
 }
 
 /// Where a download goes.
@@ -55,7 +58,7 @@ impl Client {
     pub fn new(options: Options) -> Result<Self, Error> {
         let http = Arc::new(Http::new(&options)?);
         let limit = options.limit_rate.map(RateLimit::new).map(Arc::new);
-        Ok(Self { options, http, limit })
+        Ok(Self { options, http, limit, standings: Arc::default() })
     }
 
     /// Downloads a file. When `stop` ends first, what is held is kept and the error is [`Error::Stopped`].
@@ -71,7 +74,8 @@ impl Client {
             Destination::Stream(_) => None,
         };
         let mut report = Report { file, ..Report::refused(&request.url, Error::Stopped) };
-        let opened = Target::new(&request.url, &self.options)
+        let opened = Target::new(&request.url, &self.options, &self.standings)
+            .await
             .and_then(|target| Transfer::open(self, target, request, progress, started));
         report.result = match opened {
             Ok(mut transfer) => {

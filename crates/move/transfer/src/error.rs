@@ -4,6 +4,7 @@
 use crate::text::printable;
 use http::StatusCode;
 use protocol::digest::Digest;
+use route::AttemptEnd;
 use std::{
     fmt, io,
     path::{Path, PathBuf},
@@ -180,6 +181,16 @@ impl Error {
     }
 }
 
+impl Error {
+    /// What it says of the route by which something was asked for.
+    pub(crate) fn attempt_end(&self) -> AttemptEnd {
+        match self {
+            Self::Connection(_) | Self::Stalled(_) => AttemptEnd::Unreached,
+            _ => AttemptEnd::Refused,
+        }
+    }
+}
+
 impl ClassifyFailure for Error {
     fn failure_class(&self) -> FailureClass {
         match self {
@@ -206,6 +217,8 @@ pub(crate) enum Trouble {
     Restart(String),
     /// A part of what was missing has come; ask for the next.
     Continue,
+    /// The same would happen again by the same route, and need not by another.
+    OtherWay(Error),
     /// The same would happen again.
     Final(Error),
 }
@@ -214,12 +227,20 @@ impl Trouble {
     pub(crate) fn retry(error: Error) -> Self {
         Self::Retry(error, None)
     }
+
+    /// As the error of a transfer that is not tried again.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::Retry(error, _) | Self::OtherWay(error) | Self::Final(error) => error,
+            other => Error::Answer(other.to_string()),
+        }
+    }
 }
 
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Retry(error, _) | Self::Final(error) => error.fmt(f),
+            Self::Retry(error, _) | Self::OtherWay(error) | Self::Final(error) => error.fmt(f),
             Self::Restart(why) => f.write_str(why),
             Self::Continue => f.write_str("more is missing"),
         }

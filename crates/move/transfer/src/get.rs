@@ -13,6 +13,7 @@ use crate::{
     part::{Identity, PartFile},
     retry_timing::{back_off, chance},
     sink::{Sink, StreamSink},
+    way::Next,
 };
 use protocol::digest::{Algorithm, Digest};
 use reqwest::Url;
@@ -183,6 +184,17 @@ impl<'c> Transfer<'c> {
             };
             match trouble {
                 Trouble::Final(error) => return self.end(error).await,
+                Trouble::OtherWay(error) => match self.next_way(&error, false) {
+                    Next::Another => {}
+                    Next::Nothing => return self.end(error).await,
+                    Next::Again => {
+                        failures += 1;
+                        if failures > self.client.options.retries {
+                            return Err(error);
+                        }
+                        self.wait(&error, None, failures).await;
+                    }
+                },
                 // Each time a gap less, or fewer connections that can leave gaps.
                 Trouble::Continue => {}
                 Trouble::Restart(why) => {
@@ -199,7 +211,10 @@ impl<'c> Transfer<'c> {
                     }
                     let held = self.sink.held();
                     if self.can_resume() && held.saturating_sub(mark) >= self.real_progress() {
+                        // The route has done its part, and is used again.
                         (failures, mark) = (0, held);
+                    } else if self.next_way(&error, true) == Next::Another {
+                        continue;
                     }
                     failures += 1;
                     if failures > self.client.options.retries {
@@ -209,6 +224,16 @@ impl<'c> Transfer<'c> {
                 }
             }
         }
+    }
+
+    /// The way in use has failed without real progress.
+    fn next_way(&mut self, error: &Error, may_help: bool) -> Next {
+        let standings = &self.client.standings;
+        let next = self.target.ways.failed(standings, error.attempt_end(), may_help);
+        if next == Next::Another {
+            self.progress.note(format!("{error}; tries the next route"));
+        }
+        next
     }
 
     /// A permanent failure. A part with the wrong digest is removed.

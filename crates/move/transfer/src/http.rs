@@ -5,14 +5,20 @@
 //! Credentials go only to the origin that they were given for.
 
 use crate::{
-    Error, Options, addresses::Addresses, answer::Answer, error::Trouble,
-    name::without_credentials, text::printable,
+    Error, Options,
+    addresses::Addresses,
+    answer::Answer,
+    error::Trouble,
+    name::without_credentials,
+    text::printable,
+    way::{Ways, strip_credentials},
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use percent_encoding::{CONTROLS, percent_decode_str, percent_encode};
 use reqwest::{Body, Client, RequestBuilder, Response, Url, redirect::Policy};
+use route::Standings;
 use std::{
     env,
     pin::pin,
@@ -38,12 +44,16 @@ pub(crate) struct Target {
     /// The file's own URL, without credentials.
     url: Url,
     credentials: Option<(String, String)>,
-    /// Where the first request goes: to `url`, or to a depot.
-    start: Url,
+    /// By which it is asked for.
+    pub ways: Ways,
 }
 
 impl Target {
-    pub(crate) fn new(url: &str, options: &Options) -> Result<Self, Error> {
+    pub(crate) async fn new(
+        url: &str,
+        options: &Options,
+        standings: &Standings,
+    ) -> Result<Self, Error> {
         let refused = |why: &str| {
             Error::Usage(format!("{}: {why}", printable(&without_credentials(url), 200)))
         };
@@ -54,25 +64,20 @@ impl Target {
             return Err(refused("only http and https URLs can be transferred"));
         }
         parsed.set_fragment(None);
-        let led = options.routes.lead(&parsed, options.allow_downgrade)?;
+        let mut ways =
+            Ways::to(&parsed, &options.routes, standings, options.allow_downgrade).await?;
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let credentials = (!parsed.username().is_empty() || parsed.password().is_some())
             .then(|| (decoded(parsed.username()), decoded(parsed.password().unwrap_or_default())));
         strip_credentials(&mut parsed);
-        let start = led.unwrap_or_else(|| parsed.clone());
-        Ok(Self { shown: parsed.to_string(), url: parsed, credentials, start })
+        ways.strip_credentials();
+        Ok(Self { shown: parsed.to_string(), url: parsed, credentials, ways })
     }
 
     /// The credentials, if this is the origin that they were given for.
     fn credentials_for(&self, url: &Url) -> Option<&(String, String)> {
         self.credentials.as_ref().filter(|_| url.origin() == self.url.origin())
     }
-}
-
-fn strip_credentials(url: &mut Url) {
-    // Both fail only for URLs without a host, which have no credentials.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
 }
 
 /// The requested part of a file.
@@ -143,7 +148,7 @@ impl Http {
         wanted: Wanted<'_>,
     ) -> Result<(Answer, Body), Trouble> {
         let method = if wanted.head_only { Method::HEAD } else { Method::GET };
-        let mut url = target.start.clone();
+        let mut url = target.ways.start().clone();
         for _ in 0..=MAX_REDIRECTS {
             let request = self.client.request(method.clone(), url.clone());
             let request = with_credentials(request, target, &url).headers(get_headers(wanted));
@@ -162,7 +167,7 @@ impl Http {
     }
 
     pub(crate) fn start(target: &Target) -> Url {
-        target.start.clone()
+        target.ways.start().clone()
     }
 
     /// Sends a request without a body. If nothing answers for a while, another address of the name is asked at the same
@@ -260,7 +265,7 @@ pub(crate) fn host(url: &Url) -> String {
 pub(crate) fn failed(asked: &str, error: &reqwest::Error) -> Trouble {
     let text = Error::connection(asked, error);
     if text.to_string().contains("certificate") || error.is_builder() {
-        return Trouble::Final(text);
+        return Trouble::OtherWay(text);
     }
     Trouble::retry(text)
 }
@@ -309,6 +314,8 @@ pub(crate) async fn refusal(answer: &Answer, body: Body) -> Trouble {
     );
     if passing || status.is_server_error() {
         Trouble::Retry(error, answer.retry_after)
+    } else if answer.is_of_proxy {
+        Trouble::OtherWay(error)
     } else {
         Trouble::Final(error)
     }
@@ -369,9 +376,11 @@ mod tests {
         }
     }
 
-    #[test]
-    fn credentials_stay_with_their_origin() {
-        let target = Target::new("http://u%40x:p@h:81/f#x", &Options::default()).unwrap();
+    #[tokio::test]
+    async fn credentials_stay_with_their_origin() {
+        let (options, standings) = (Options::default(), Standings::default());
+        let target = Target::new("http://u%40x:p@h:81/f#x", &options, &standings);
+        let target = target.await.unwrap();
         assert_eq!(target.shown, "http://h:81/f");
         let given = |url: &str| target.credentials_for(&url.parse().unwrap()).is_some();
         assert_eq!(target.credentials, Some(("u@x".to_owned(), "p".to_owned())));

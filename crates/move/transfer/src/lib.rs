@@ -38,11 +38,11 @@ mod proof;
 mod put;
 mod ranges;
 mod retry_timing;
-mod routes;
 mod sink;
 mod source;
 mod stop;
 mod team;
+mod way;
 
 pub use client::{Client, Destination, GetRequest};
 pub use error::Error;
@@ -51,7 +51,6 @@ pub use list::{ListEntry, read_list};
 pub use name::{MAX_NAME_LEN, check_sent_name, file_name, path_within, upload_url};
 pub use options::{Options, Progress, Report, ReportedDigest, Status};
 pub use put::{PutRequest, Source};
-pub use routes::Routes;
 pub use stop::{Stop, StopSignal, run_until_signal};
 pub use units::text::printable;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Options and results of a transfer.
 
-use crate::{Error, name::without_credentials, routes::Routes, text::printable};
+use crate::{Error, name::without_credentials, text::printable};
 use protocol::digest::Digest;
+use route::RouteTable;
 use serde::Serialize;
 use std::{
     path::PathBuf,
@@ -19,7 +20,7 @@ use units::{Bytes, Rate};
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct Options {
     /// Through which depots.
-    pub routes: Routes,
+    pub routes: RouteTable,
     /// How fast all transfers may be together.
     pub limit_rate: Option<Rate>,
     /// The largest number of connections for one file.
@@ -61,7 +62,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            routes: Routes::default(),
+            routes: RouteTable::default(),
             limit_rate: None,
             connections: 8,
             retries: 5,

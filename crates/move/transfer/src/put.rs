@@ -14,6 +14,7 @@ use crate::{
     http::{Http, Target, detail, failed, host, redirection, refusal},
     retry_timing::{back_off, chance},
     source::{Copies, ends_elsewhere},
+    way::Next,
 };
 use http::{HeaderValue, StatusCode, header};
 use protocol::digest::{Algorithm, Digest};
@@ -133,7 +134,7 @@ impl Client {
             Source::Stream(_) => None,
         };
         let mut report = Report { file, ..Report::refused(&request.url, Error::Stopped) };
-        let target = match Target::new(&request.url, &self.options) {
+        let target = match Target::new(&request.url, &self.options, &self.standings).await {
             Ok(target) => target,
             Err(error) => return Report { result: Err(error), ..report },
         };
@@ -170,8 +171,7 @@ impl Upload<'_> {
                 self.attempts = 1;
                 match self.attempt(Some(stream), None).await {
                     Ok(()) => Ok(None),
-                    Err(Trouble::Retry(error, _) | Trouble::Final(error)) => Err(error),
-                    Err(other) => Err(Error::Answer(other.to_string())),
+                    Err(trouble) => Err(trouble.into_error()),
                 }
             }
         }
@@ -182,6 +182,7 @@ impl Upload<'_> {
         let sent =
             sent.map_err(|error| Error::Usage(format!("the file was not read: {error}")))??;
         let options = &self.client.options;
+        let mut failures = 0;
         loop {
             self.attempts += 1;
             let trouble = match self.attempt(None, Some(&sent)).await {
@@ -189,15 +190,24 @@ impl Upload<'_> {
                 Err(trouble) => trouble,
             };
             check_unchanged(&sent)?;
+            let may_help = matches!(trouble, Trouble::Retry(..));
             let (error, asked) = match trouble {
                 Trouble::Retry(error, asked) => (error, asked),
-                Trouble::Final(error) => return Err(error),
-                other => (Error::Answer(other.to_string()), None),
+                Trouble::OtherWay(error) => (error, None),
+                other => return Err(other.into_error()),
             };
-            if self.attempts > options.retries {
+            match self.target.ways.failed(&self.client.standings, error.attempt_end(), may_help) {
+                Next::Another => {
+                    self.progress.note(format!("{error}; tries the next route"));
+                    continue;
+                }
+                Next::Nothing => return Err(error),
+                Next::Again => failures += 1,
+            }
+            if failures > options.retries {
                 return Err(error);
             }
-            let own = back_off(options.first_wait, options.longest_wait, self.attempts, chance());
+            let own = back_off(options.first_wait, options.longest_wait, failures, chance());
             let wait = asked.unwrap_or(own);
             self.progress.note(format!("{error}; tries again in {:.1} s", wait.as_secs_f64()));
             tokio::time::sleep(wait).await;

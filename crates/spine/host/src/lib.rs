@@ -16,6 +16,7 @@ mod protocol_counters;
 mod random;
 mod reloading_file;
 mod run_directory;
+pub mod settings_file;
 mod sock_diag;
 mod stop_signal;
 mod sys;

@@ -158,7 +158,7 @@ fn origin(settings: &str) -> origin::Config {
             Some("lead") => protocol::Form::Lead,
             _ => protocol::Form::Fetch,
         },
-        through: words.map(|depot| depot.parse().unwrap()).collect(),
+        via: words.map(|depot| depot.parse().unwrap()).collect(),
         public: None,
         list: false,
     }
@@ -225,7 +225,7 @@ impl Daemon {
         Self::start("depot", &opened(settings))
     }
 
-    /// An origin that serves `dir`, through `depots` in order from it to the client.
+    /// An origin that serves `dir`, through `depots`, the one nearest the client first.
     pub fn origin(dir: &Path, form: &str, depots: &[&Daemon]) -> Self {
         let mut words = vec![dir.display().to_string(), form.to_owned()];
         words.extend(depots.iter().map(|depot| depot.authority()));

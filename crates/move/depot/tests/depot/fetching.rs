@@ -24,7 +24,7 @@ fn chain(length: usize, settings: &str) -> Vec<Daemon> {
 }
 
 fn origin(dir: &Path, form: &str, depots: &[Daemon]) -> Daemon {
-    Daemon::origin(dir, form, &depots.iter().collect::<Vec<_>>())
+    Daemon::origin(dir, form, &depots.iter().rev().collect::<Vec<_>>())
 }
 
 /// Every client in every form through this many depots.

@@ -51,7 +51,7 @@ fn rclone_lists_and_copies_a_tree_directly_and_through_depots() {
     let [near, far] = &depots;
     let (alone, led) = (
         Daemon::listing_origin(root.path(), &[]),
-        Daemon::listing_origin(root.path(), &[far, near]),
+        Daemon::listing_origin(root.path(), &[near, far]),
     );
     let route = format!("/lh1/fetch/{}/http:{}/", far.authority(), alone.authority());
     // rclone asks for "./x:y" at the top, and a route has no such segments.

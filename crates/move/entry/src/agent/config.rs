@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The agent's settings.
 
-use crate::{
-    routes::{Route, Routes},
-    settings_file::{self, ConfigError},
-    short::FirstContact,
-};
+use host::settings_file::{self, ConfigError};
 use relay::guesses::{Guesses, TooManyGuesses};
+use route::{FirstContact, RouteTable, Rule};
 use serde::Deserialize;
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -22,12 +19,12 @@ pub struct Config {
     /// Who may use it. Everybody, if it listens on loopback.
     pub login: Option<Login>,
     /// Which destinations go through which depots.
-    pub routes: Routes,
+    pub routes: RouteTable,
     /// Whether connections fail when all their routes do. Otherwise they are made directly then.
     pub strict: bool,
     /// How long one route may take.
     pub connect_timeout: Duration,
-    /// Certificates (PEM) of authorities to trust for depots over TLS, in place of the system's.
+    /// Certificates (PEM) of further authorities to trust for depots over TLS.
     pub ca: Option<PathBuf>,
 }
 
@@ -84,7 +81,7 @@ struct Document {
     listen: SocketAddr,
     login: Option<Login>,
     #[serde(default)]
-    route: Vec<Route>,
+    route: Vec<Rule>,
     direct_below: Option<units::Bytes>,
     #[serde(default)]
     first_contact: FirstContact,
@@ -103,7 +100,7 @@ impl Default for Config {
         Self {
             listen: default_listen(),
             login: None,
-            routes: Routes::default(),
+            routes: RouteTable::default(),
             strict: false,
             connect_timeout: Duration::from_secs(10),
             ca: None,
@@ -131,7 +128,7 @@ impl Config {
                 connect_timeout,
                 ca,
             } = document;
-            let routes = Routes::new(route).directly_below(direct_below, first_contact);
+            let routes = RouteTable::new(route).directly_below(direct_below, first_contact);
             let connect_timeout =
                 connect_timeout.map_or(Self::default().connect_timeout, Into::into);
             let config = Self { listen, login, routes, strict, connect_timeout, ca };

@@ -2,10 +2,11 @@
 //! SOCKS5 (RFC 1928): CONNECT alone, with names, IPv4 and IPv6; name and password by RFC 1929.
 
 use super::{Agent, Failed, HEAD_TIME, config::Login};
-use crate::{routes::Destination, tunnel::tunnel};
+use crate::tunnel::tunnel;
 use bytes::BytesMut;
 use protocol::{Authority, Host, http::ProxyError};
 use relay::{guesses::Guesses, tcp::Stream};
+use route::Destination;
 use std::{
     io::{self, ErrorKind},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},

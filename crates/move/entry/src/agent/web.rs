@@ -2,7 +2,7 @@
 //! HTTP: CONNECT and absolute URLs of proxy clients, and what this machine may ask of the agent itself.
 
 use super::{Agent, Failed, HEAD_TIME, link::Link};
-use crate::{routes::Destination, tunnel::tunnel};
+use crate::tunnel::tunnel;
 use http::{
     HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri,
     header::{
@@ -28,6 +28,7 @@ use protocol::{
     },
 };
 use relay::tcp::Stream;
+use route::Destination;
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 use tokio::net::TcpStream;
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Settings of the interceptor.
 
-use crate::{
-    routes::{Match, Route, Routes},
-    settings_file::{self, ConfigError},
-};
+use host::settings_file::{self, ConfigError};
 use ipnet::IpNet;
+use route::{Match, RouteTable, Rule};
 use serde::Deserialize;
 use std::{
     path::{Path, PathBuf},
@@ -20,12 +18,12 @@ pub struct Config {
     /// Whether connections of this host itself are intercepted.
     pub this_host: bool,
     /// Which destinations go through which depots. Names are not possible.
-    pub routes: Routes,
+    pub routes: RouteTable,
     /// Whether connections are refused when all their routes fail. Otherwise they pass directly.
     pub strict: bool,
     /// How long one route may take. Default: 10 s.
     pub connect_timeout: Option<Duration>,
-    /// Certificates (PEM) of authorities to trust for depots over TLS, in place of the system's.
+    /// Certificates (PEM) of further authorities to trust for depots over TLS.
     pub ca: Option<PathBuf>,
     /// Servers that are told the client's address by the PROXY protocol, version 2.
     pub proxy_protocol: Vec<Match>,
@@ -39,7 +37,7 @@ struct Document {
     #[serde(default)]
     this_host: bool,
     #[serde(default)]
-    route: Vec<Route>,
+    route: Vec<Rule>,
     #[serde(default)]
     strict: bool,
     connect_timeout: Option<units::Duration>,
@@ -58,7 +56,7 @@ impl Config {
             let config = Self {
                 clients: document.clients.iter().map(IpNet::trunc).collect(),
                 this_host: document.this_host,
-                routes: Routes::new(document.route),
+                routes: RouteTable::new(document.route),
                 strict: document.strict,
                 connect_timeout: document.connect_timeout.map(Into::into),
                 ca: document.ca,
@@ -80,7 +78,7 @@ impl Config {
                         host's own connections (`this_host`)"
                 .to_owned());
         }
-        if self.routes.all().iter().all(|route| route.via.is_empty()) {
+        if self.routes.rules().iter().all(|route| route.via.is_empty()) {
             return Err("no route has depots (`via`)".to_owned());
         }
         if self.routes.has_short() {
@@ -90,7 +88,7 @@ impl Config {
                     .to_owned(),
             );
         }
-        let listed = self.routes.all().iter().flat_map(|route| &route.to);
+        let listed = self.routes.rules().iter().flat_map(|route| &route.to);
         for to in listed.chain(&self.proxy_protocol) {
             let Some((network, _)) = to.addresses() else {
                 return Err(format!(

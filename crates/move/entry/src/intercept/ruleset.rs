@@ -10,8 +10,8 @@
 //! has the mark.
 
 use super::config::{Config, left_out};
-use crate::routes::Match;
 use ipnet::IpNet;
+use route::Match;
 use std::{
     collections::BTreeSet,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -120,7 +120,7 @@ fn routes(config: &Config, ends: &Ends, families: &[Family]) -> Vec<String> {
         let (ip, port) = (depot.ip(), depot.port());
         rules.push(format!("{} daddr {ip} tcp dport {port} accept", word(ip)));
     }
-    for route in config.routes.all() {
+    for route in config.routes.rules() {
         let verdict = if route.via.is_empty() { "accept" } else { "goto hold" };
         let rule = |to| families.iter().filter_map(move |family| condition(to, family));
         rules.extend(
@@ -190,12 +190,12 @@ fn word(ip: IpAddr) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::routes::{Route, Routes};
+    use route::{RouteTable, Rule};
     use serde::Deserialize;
 
     #[derive(Deserialize)]
     struct File {
-        route: Vec<Route>,
+        route: Vec<Rule>,
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
             "[[route]]\nto = [\"*:22\"]\nvia = []\n\
              [[route]]\nto = [\"10.0.0.0/8\", \"[2001:db8::/32]:443\"]\nvia = [\"d1\"]\n",
         );
-        let routes = Routes::new(routes.unwrap().route);
+        let routes = RouteTable::new(routes.unwrap().route);
         let clients = vec!["192.168.0.0/16".parse().unwrap(), "fd00::/8".parse().unwrap()];
         let config = Config { clients, routes, ..Config::default() };
         let depots = ["192.0.2.1:3880", "[2001:db8::9]:3880"].map(|text| text.parse().unwrap());

@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     chain::{self, ChainError, Deadlines, FirstHopDialer, Opened},
-    routes::{Destination, Routes, ServerRoute},
     trial::{DownDepots, Maker, Unconnected},
     tunnel::{self, Passed, tunnel},
 };
@@ -18,6 +17,7 @@ use bytes::BytesMut;
 use host::{is_unconnected, socket_cookie};
 use protocol::{Authority, DepotAddress, Scheme};
 use relay::{copy::RelayResources, tcp::Stream};
+use route::{Destination, Route, RouteTable};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::{
     cell::RefCell,
@@ -38,8 +38,8 @@ use tokio::{
 #[derive(Debug, Clone)]
 pub struct Rules {
     /// Which of them go through depots.
-    pub routes: Routes,
-    /// Certificates (PEM) of authorities to trust for depots over TLS, in place of the system's.
+    pub routes: RouteTable,
+    /// Certificates (PEM) of further authorities to trust for depots over TLS.
     pub ca: Option<PathBuf>,
     /// Whether those fail when all chains do. Otherwise the program connects by itself then.
     pub strict: bool,
@@ -162,10 +162,13 @@ impl Answering {
     async fn make(&self, socket: &Socket, destination: SocketAddr) -> Made {
         let to = Destination::Address(destination);
         let routes = self.rules.routes.matching(&to).await;
-        let mut trial = self.down.trial(self.accounts.choose(&to, routes), Maker::Program);
+        let mut trial = self.down.trial(&to, self.accounts.choose(&to, routes), Maker::Program);
         while let Some(route) = trial.next() {
             match self.try_chain(socket, destination, &route).await {
-                Ok(made) => return made,
+                Ok(made) => {
+                    trial.worked(&route);
+                    return made;
+                }
                 Err(error) => {
                     if let Err(error) = trial.failed(&route, error) {
                         return Made::fresh(failed(&error));
@@ -190,9 +193,9 @@ impl Answering {
         &self,
         socket: &Socket,
         destination: SocketAddr,
-        route: &ServerRoute<'_>,
+        route: &Route<'_>,
     ) -> Result<Made, ChainError> {
-        let ServerRoute { depots, server, .. } = route;
+        let Route { depots, server, .. } = route;
         let until = Instant::now() + self.rules.time;
         let depot = depots[0].to_string();
         let unreached = |error| ChainError::Unreached { depot: depot.clone(), error };
@@ -226,7 +229,7 @@ impl Answering {
     }
 
     /// Connects the socket to this process, which passes its bytes on: over TLS, or to a depot of the other family.
-    async fn bridge(&self, socket: &Socket, route: &ServerRoute<'_>) -> Result<Made, ChainError> {
+    async fn bridge(&self, socket: &Socket, route: &Route<'_>) -> Result<Made, ChainError> {
         let (server, hops) = self.caller.open(route, self.rules.time).await?;
         let here = |error| ChainError::Unreached { depot: route.depots[0].to_string(), error };
         let program = self.accept(socket).await.map_err(here)?;

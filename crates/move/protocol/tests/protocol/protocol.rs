@@ -23,9 +23,8 @@ fn block(kind: &str) -> String {
 /// The exchange that the code makes of a route through these depots.
 fn exchange(form: Form) -> String {
     let url: OriginUrl = "http://o.example.org/data/set.tar?v=2".parse().unwrap();
-    // From the origin to the client.
     let depots: Vec<DepotAddress> =
-        ["d3.example.org", "d2.example.net", "d1.example.com"].map(|d| d.parse().unwrap()).into();
+        ["d1.example.com", "d2.example.net", "d3.example.org"].map(|d| d.parse().unwrap()).into();
     let mut lines = Vec::new();
     let mut line = |from: &str, to: &str, target: &str| {
         lines.push(format!("{from:6} -> {to:20} GET {target}"));

@@ -45,8 +45,8 @@ fn follow(mut redirect: Redirect) -> (Vec<String>, Vec<String>, String) {
 #[test]
 fn both_redirect_forms_pass_through_all_depots() {
     let origin: OriginUrl = "http://o.example/dir/file.bin?x=/y".parse().unwrap();
-    // In order from the origin to the client, as in figure 6: D3, D2, D1.
-    let order = depots(&["d3:1", "[2001:db8::2]:2", "d1"]);
+    // As in figure 6, where the client is led from D3 by D2 to D1.
+    let order = depots(&["d1", "[2001:db8::2]:2", "d3:1"]);
     let asked = "o.example:80 o.example /dir/file.bin?x=/y".to_owned();
     let chain: Vec<String> = ["d1:3880", "[2001:db8::2]:2", "d3:1"].map(String::from).into();
 

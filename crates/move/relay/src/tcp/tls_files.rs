@@ -2,7 +2,10 @@
 //! Certificates in files, as TLS needs them.
 
 use host::FileError;
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
 use tokio_rustls::rustls::{
     ClientConfig, RootCertStore,
     pki_types::{
@@ -19,10 +22,45 @@ pub const ALPN: &[u8] = b"http/1.1";
 /// # Errors
 /// The file cannot be read, or holds no certificate.
 pub fn client_config(files: &[PathBuf]) -> Result<ClientConfig, FileError> {
-    let roots = roots(files)?;
+    Ok(trusting(roots(files)?, ALPN))
+}
+
+fn trusting(roots: RootCertStore, alpn: &[u8]) -> ClientConfig {
     let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![ALPN.to_vec()];
-    Ok(config)
+    config.alpn_protocols = vec![alpn.to_vec()];
+    config
+}
+
+/// A user's TLS client, set up when it is needed first. It trusts the authorities that this system trusts, and those of a
+/// file.
+#[derive(Debug)]
+pub struct LazyClient {
+    ca: Option<PathBuf>,
+    alpn: &'static [u8],
+    config: OnceLock<Arc<ClientConfig>>,
+}
+
+impl LazyClient {
+    /// With a file of further authorities, for what is spoken above TLS.
+    pub fn new(ca: Option<PathBuf>, alpn: &'static [u8]) -> Self {
+        Self { ca, alpn, config: OnceLock::new() }
+    }
+
+    /// The client.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds no certificate.
+    pub fn get(&self) -> Result<Arc<ClientConfig>, FileError> {
+        if let Some(config) = self.config.get() {
+            return Ok(Arc::clone(config));
+        }
+        let mut trusted = roots(&[])?;
+        if let Some(file) = &self.ca {
+            add(&mut trusted, file)?;
+        }
+        let config = Arc::new(trusting(trusted, self.alpn));
+        Ok(Arc::clone(self.config.get_or_init(|| config)))
+    }
 }
 
 /// The authorities of the file, or those that this system trusts.
@@ -32,14 +70,19 @@ pub fn client_config(files: &[PathBuf]) -> Result<ClientConfig, FileError> {
 pub fn roots(files: &[PathBuf]) -> Result<RootCertStore, FileError> {
     let mut roots = RootCertStore::empty();
     if let Some(file) = files.first() {
-        for certificate in certificates(file)? {
-            roots.add(certificate).map_err(|error| FileError::new(file, &error))?;
-        }
+        add(&mut roots, file)?;
     } else {
         // Some that this system has may be of no use; without any, each https hop says why.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     }
     Ok(roots)
+}
+
+fn add(roots: &mut RootCertStore, file: &Path) -> Result<(), FileError> {
+    for certificate in certificates(file)? {
+        roots.add(certificate).map_err(|error| FileError::new(file, &error))?;
+    }
+    Ok(())
 }
 
 /// The certificates of a file in PEM: at least one.

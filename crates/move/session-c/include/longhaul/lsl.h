@@ -35,7 +35,7 @@ extern "C" {
 #define LSL_RECEIVE_WINDOW 6  /* number: most bytes received ahead of the program, from 16 MiB; default 64 MiB */
 #define LSL_PATIENCE 7        /* number: milliseconds without a connection until the session fails; default 600 000 */
 #define LSL_CONNECT_TIMEOUT 8 /* number: milliseconds that one attempt to connect may take; default 15 000 */
-#define LSL_CA_FILE 9         /* text: file of certificates (PEM) to trust in place of the system's */
+#define LSL_CA_FILE 9         /* text: file of certificates (PEM) to trust, too */
 #define LSL_RATE 10           /* number: bit/s that this end sends at most, or 0 for no limit, the default */
 #define LSL_WAIT 11           /* number: 1 if lsl_connect waits until both ends have greeted each other; default 0 */
 #define LSL_DIGEST 12         /* number: LSL_DIGEST_..., what both ends also compare of the whole; lsl_connect decides */

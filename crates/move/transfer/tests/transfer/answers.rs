@@ -10,9 +10,10 @@ use crate::{
     common::{Out, SEED, bytes, quick, random, request, runtime},
     server::{Conn, Request, Server},
 };
-use longhaul_transfer::{Client, Destination, GetRequest, Options, Progress, Report, Routes};
+use longhaul_transfer::{Client, Destination, GetRequest, Options, Progress, Report};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
+use route::{Match, RouteTable};
 use std::{
     fs,
     path::Path,
@@ -299,7 +300,7 @@ async fn download(seed: u64) -> Result<bool, String> {
     let mut options = Options { stall_time: Duration::from_secs(2), ..quick() };
     let url = if below(4) == 0 {
         let via = format!("127.0.0.1:{}", server.address.port()).parse().unwrap();
-        options.routes = Routes::through(vec![via]);
+        options.routes = RouteTable::through(vec![vec![via]], &[Match::ALL]);
         "http://o.example/f".to_owned()
     } else {
         server.url("/f")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Downloads and uploads against servers that misbehave by a script.
 
+mod alternatives;
 mod answers;
 mod attributes;
 mod common;

@@ -168,8 +168,12 @@ fn failing_ranges_mean_fewer_connections_and_no_error() {
                 }
                 _ => serve(&sent, request, conn, &[TAG], &fresh()),
             });
-            run(&server, &data, quick());
-            assert!(server.asked().len() >= 2);
+            // On a busy machine the file may be there before another connection seems worth it.
+            let is_split = (0..5).any(|_| {
+                run(&server, &data, quick());
+                server.asked().iter().any(|request| request.range().is_some())
+            });
+            assert!(is_split);
         })
     });
     for thread in threads {

@@ -5,7 +5,8 @@ use crate::{
     common::{bytes, failure, get, get_until, names, quick, repr_digest, request},
     server::Server,
 };
-use longhaul_transfer::{Destination, DigestArg, Error, GetRequest, Options, Routes, Status};
+use longhaul_transfer::{Destination, DigestArg, Error, GetRequest, Options, Status};
+use route::{Match, RouteTable};
 use std::{
     fs,
     sync::{Arc, Mutex},
@@ -357,7 +358,7 @@ fn routes_lead_through_depots() {
     let directory = tempfile::tempdir().unwrap();
     let depot = Server::start(|_, _, conn| conn.answer("200 OK", &[], b"x"));
     let via = format!("127.0.0.1:{}", depot.address.port()).parse().unwrap();
-    let routes = Routes::through(vec![via, "d2".parse().unwrap()]);
+    let routes = RouteTable::through(vec![vec![via, "d2".parse().unwrap()]], &[Match::ALL]);
     let file = directory.path().join("f");
     let report = get(Options { routes, ..quick() }, request("http://o.example/f?x", &file));
     assert!(report.result.is_ok());

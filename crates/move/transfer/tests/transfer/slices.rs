@@ -5,7 +5,8 @@ use crate::{
     common::{Out, bytes, get, names, quick, repr_digest, request, runtime},
     server::{Conn, Request, Server},
 };
-use longhaul_transfer::{Client, Destination, GetRequest, Options, Progress, Report, Routes};
+use longhaul_transfer::{Client, Destination, GetRequest, Options, Progress, Report};
+use route::{Match, RouteTable};
 use std::{
     fs,
     path::Path,
@@ -136,7 +137,8 @@ fn slice_through_depots_is_no_file() {
         let file = directory.path().join("f");
         let server = breaking(lie, true);
         let via = format!("127.0.0.1:{}", server.address.port()).parse().unwrap();
-        let options = Options { routes: Routes::through(vec![via]), ..quick() };
+        let options =
+            Options { routes: RouteTable::through(vec![vec![via]], &[Match::ALL]), ..quick() };
         let report = get(options, request("http://o.example/f", &file));
         check(&report, &file, true, &format!("{lie:?}"));
     }

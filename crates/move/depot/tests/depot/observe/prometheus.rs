@@ -192,7 +192,7 @@ impl Pair {
         let dir = tempfile::tempdir().unwrap();
         let file = noise(7, 300_000);
         fs::write(dir.path().join("file"), &file).unwrap();
-        let origin = Daemon::origin(dir.path(), "fetch", &[&far, &near]);
+        let origin = Daemon::origin(dir.path(), "fetch", &[&near, &far]);
         Self { near, far, origin, file, server, signer, _files: (pki, dir) }
     }
 

@@ -13,7 +13,7 @@ use units::suggest;
 /// Size limit of a file in bytes.
 const LONGEST: u64 = 1 << 20;
 /// Interval between checks of a file.
-pub(crate) const LOOK: Duration = Duration::from_secs(1);
+pub const LOOK: Duration = Duration::from_secs(1);
 
 /// What is wrong with the settings.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +30,7 @@ fn stamp(file: &Path) -> Stamp {
 
 /// Settings, and the file that they follow if there is one.
 #[derive(Debug)]
-pub(crate) struct Settings<C> {
+pub struct Settings<C> {
     file: Option<PathBuf>,
     state: Mutex<State<C>>,
 }
@@ -42,17 +42,19 @@ struct State<C> {
 }
 
 impl<C> Settings<C> {
-    pub(crate) fn new(current: C, file: Option<PathBuf>) -> Self {
+    /// These, as the file had them if there is one.
+    pub fn new(current: C, file: Option<PathBuf>) -> Self {
         let seen = file.as_deref().and_then(stamp);
         Self { file, state: Mutex::new(State { current: Arc::new(current), seen }) }
     }
 
-    pub(crate) fn get(&self) -> Arc<C> {
+    /// The settings at present.
+    pub fn get(&self) -> Arc<C> {
         Arc::clone(&self.state().current)
     }
 
     /// Reads the file again if it has changed, and answers the settings before. A file that cannot be used changes nothing.
-    pub(crate) fn reread(&self, read: fn(&Path) -> Result<C, ConfigError>) -> Option<Arc<C>> {
+    pub fn reread(&self, read: fn(&Path) -> Result<C, ConfigError>) -> Option<Arc<C>> {
         let file = self.file.as_deref()?;
         let now = stamp(file);
         if std::mem::replace(&mut self.state().seen, now) == now {
@@ -80,7 +82,7 @@ impl<C> Settings<C> {
 ///
 /// # Errors
 /// The text names the file, and the line if one line is wrong.
-pub(crate) fn read<D: DeserializeOwned, C>(
+pub fn read<D: DeserializeOwned, C>(
     file: &Path,
     make: impl FnOnce(D) -> Result<C, String>,
 ) -> Result<C, ConfigError> {

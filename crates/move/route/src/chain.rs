@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Chains of depots as they are written: `d1.example.net,https:d2.example.org`, the nearest first.
+
+use protocol::{AuthorityError, DepotAddress, RouteError, session::MAX_HOPS};
+
+/// Text that is no chain.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChainTextError {
+    /// One of the depots is malformed.
+    #[error(transparent)]
+    Depot(#[from] AuthorityError),
+    /// There are too many, or one is there twice.
+    #[error(transparent)]
+    Route(#[from] RouteError),
+}
+
+/// Reads a chain: depots with commas between them, the nearest first.
+///
+/// # Errors
+/// One is malformed, there are more than 16, or one is there twice.
+pub fn read_chain(text: &str) -> Result<Vec<DepotAddress>, ChainTextError> {
+    let depots: Vec<_> = text.split(',').map(str::parse).collect::<Result<_, AuthorityError>>()?;
+    check_chain(&depots)?;
+    Ok(depots)
+}
+
+/// Not too many, and none twice.
+pub(crate) fn check_chain(depots: &[DepotAddress]) -> Result<(), RouteError> {
+    if depots.len() > MAX_HOPS {
+        return Err(RouteError::TooManyDepots(depots.len()));
+    }
+    match (1..depots.len()).find(|&at| depots[..at].contains(&depots[at])) {
+        Some(twice) => Err(RouteError::Twice(depots[twice].clone())),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_are_read_and_bounded() {
+        let chain = read_chain("d1,https:d2:1").unwrap();
+        assert_eq!(
+            chain.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["d1:3880", "https:d2:1"]
+        );
+        assert!(matches!(read_chain("d1,,d2"), Err(ChainTextError::Depot(_))));
+        assert!(matches!(
+            read_chain("d1,d2,D1:3880"),
+            Err(ChainTextError::Route(RouteError::Twice(_)))
+        ));
+        let many: Vec<String> = (0..=MAX_HOPS).map(|n| format!("d{n}")).collect();
+        let most = many[..MAX_HOPS].join(",");
+        assert_eq!(read_chain(&most).unwrap().len(), MAX_HOPS);
+        assert!(matches!(
+            read_chain(&many.join(",")),
+            Err(ChainTextError::Route(RouteError::TooManyDepots(17)))
+        ));
+    }
+}

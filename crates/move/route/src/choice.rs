@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! In which order routes are tried.
+
+use crate::{
+    destination::Destination,
+    standing::{Standing, Standings},
+};
+use protocol::DepotAddress;
+use std::{
+    fmt::Debug,
+    time::{Duration, Instant},
+};
+use units::Bytes;
+
+/// Chooses among routes, and learns from how attempts end.
+pub trait Chooser: Debug + Send + Sync {
+    /// The order in which to try these chains of depots to a destination. An empty chain is the way without depots.
+    fn plan(&self, to: &Destination, chains: &[&[DepotAddress]]) -> Plan;
+
+    /// An attempt by one of these chains has ended.
+    fn ended(&self, to: &Destination, chain: &[DepotAddress], attempt: &Attempt);
+}
+
+/// An order in which to try routes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    order: Vec<usize>,
+    promising: usize,
+}
+
+impl Plan {
+    /// The places of all routes in their list, the most promising first.
+    pub fn all(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// Only those of routes of which nothing is known that speaks against them.
+    pub fn promising(&self) -> &[usize] {
+        &self.order[..self.promising]
+    }
+}
+
+/// How an attempt to use a route went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// How it ended.
+    pub end: AttemptEnd,
+    /// How long it took.
+    pub time: Duration,
+    /// What it has moved in both directions together.
+    pub bytes: Bytes,
+}
+
+/// How an attempt to use a route ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttemptEnd {
+    /// It did what it was for.
+    Done,
+    /// A fresh connection to the first depot failed.
+    Unreached,
+    /// The first depot took the connection, and was silent or broke it off.
+    Doubtful,
+    /// A depot refused.
+    Refused,
+    /// The depots have reached each other, and not the destination.
+    OfDestination,
+    /// This host could not ask.
+    OfHost,
+}
+
+/// Routes in the order in which they are written, except that those by whose first depot nothing goes come last: one that
+/// has failed within a time, and after those one that is down.
+#[derive(Debug, Clone, Copy)]
+pub struct AsWritten<'s> {
+    standings: &'s Standings,
+    avoid: Duration,
+}
+
+impl<'s> AsWritten<'s> {
+    /// By these standings. A depot is avoided for a time after it has failed.
+    pub fn new(standings: &'s Standings, avoid: Duration) -> Self {
+        Self { standings, avoid }
+    }
+}
+
+impl Chooser for AsWritten<'_> {
+    fn plan(&self, _: &Destination, chains: &[&[DepotAddress]]) -> Plan {
+        let standing = |chain: &&[DepotAddress]| {
+            chain.first().map_or(Standing::Good, |depot| self.standings.of(depot, self.avoid))
+        };
+        let standings: Vec<Standing> = chains.iter().map(standing).collect();
+        let mut order: Vec<usize> = (0..chains.len()).collect();
+        order.sort_by_key(|at| standings[*at]);
+        let promising = standings.iter().filter(|standing| **standing == Standing::Good).count();
+        Plan { order, promising }
+    }
+
+    fn ended(&self, _: &Destination, chain: &[DepotAddress], attempt: &Attempt) {
+        if let (AttemptEnd::Unreached, Some(depot)) = (attempt.end, chain.first()) {
+            self.standings.failed(depot, Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_that_failed_come_last() {
+        let standings = Standings::default();
+        let chooser = AsWritten::new(&standings, Duration::from_secs(60));
+        let chains: [Vec<DepotAddress>; 4] =
+            ["a", "b", "c", ""].map(|name| name.parse().into_iter().collect());
+        let chains: Vec<&[DepotAddress]> = chains.iter().map(Vec::as_slice).collect();
+        let to = Destination::Named("server:80".parse().unwrap());
+        let end = |at: usize, end| {
+            let attempt = Attempt { end, time: Duration::ZERO, bytes: Bytes::new(0) };
+            chooser.ended(&to, chains[at], &attempt);
+        };
+        let order = || {
+            let plan = chooser.plan(&to, &chains);
+            (plan.all().to_vec(), plan.promising().len())
+        };
+        assert_eq!(order(), (vec![0, 1, 2, 3], 4));
+        for harmless in [
+            AttemptEnd::Done,
+            AttemptEnd::Doubtful,
+            AttemptEnd::Refused,
+            AttemptEnd::OfDestination,
+            AttemptEnd::OfHost,
+        ] {
+            end(0, harmless);
+        }
+        end(1, AttemptEnd::Unreached);
+        end(3, AttemptEnd::Unreached);
+        assert_eq!(order(), (vec![0, 2, 3, 1], 3));
+        standings.checked(&chains[0][0], false);
+        assert_eq!(order(), (vec![2, 3, 1, 0], 2));
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Routes: which destinations are reached through which depots, and in which order routes are tried.
+//!
+//! ```toml
+//! [[route]]
+//! to = ["*.example.org", "10.0.0.0/8", "*:5432"]
+//! via = ["d1.example.com", "https:d2.example.org"]
+//! ```
+//! The routes of which `to` names the destination are alternatives, in the order in which they are written. `via` lists a
+//! route's depots, the nearest first. A rule without depots ends the list: directly. `*` is every destination but this
+//! machine. On a command line, `--via d1,d2` is one route, and each further `--via` the next alternative.
+//!
+//! ```text
+//! destination  where somebody wants to connect, and patterns for it
+//! table        the rules of a file
+//! chain        the depots of a route, as text
+//! standing     what is known of depots: failed lately, down
+//! choice       the order in which routes are tried
+//! peer         hosts and ports as addresses to connect to
+//! short_rule   destinations that are reached directly since their connections are short
+//! ```
+
+mod chain;
+mod choice;
+mod destination;
+mod peer;
+mod short_rule;
+mod standing;
+mod table;
+
+pub use chain::{ChainTextError, read_chain};
+pub use choice::{AsWritten, Attempt, AttemptEnd, Chooser, Plan};
+pub use destination::{Destination, Match, MatchError};
+pub use peer::{authority_of, depot_peer, server_peer};
+pub use short_rule::{FirstContact, ShortRule};
+pub use standing::{Standing, Standings};
+pub use table::{Matching, Route, RouteTable, Rule};

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The ways to a URL: through depots, by each of the routes that lead there, or directly.
+
+use crate::Error;
+use protocol::{Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme};
+use reqwest::Url;
+use route::{AsWritten, Attempt, AttemptEnd, Chooser, Destination, RouteTable, Standings};
+use std::time::{Duration, Instant};
+use units::Bytes;
+
+/// How long a route is tried last after its first depot has failed.
+const AVOID: Duration = Duration::from_secs(30);
+
+/// The ways to a URL, and which of them is used.
+#[derive(Debug, Clone)]
+pub(crate) struct Ways {
+    /// Unknown where no table was asked.
+    to: Option<Destination>,
+    /// The most promising first; at least one.
+    all: Vec<Way>,
+    at: usize,
+    /// When the one in use was begun with.
+    begun: Instant,
+    /// Whether one that has failed since the first was used may do better later.
+    may_help: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Way {
+    depots: Vec<DepotAddress>,
+    /// Where the first request goes: to a depot, or to the URL itself.
+    start: Url,
+}
+
+/// What to do after an attempt has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Try the next way, at once.
+    Another,
+    /// All have failed. Begin again with the first, after a while.
+    Again,
+    /// All have failed, and will.
+    Nothing,
+}
+
+impl Ways {
+    /// The ways that a table names, in the order in which to try them.
+    pub(crate) async fn to(
+        url: &Url,
+        table: &RouteTable,
+        standings: &Standings,
+        allow_downgrade: bool,
+    ) -> Result<Self, Error> {
+        let directly = || Way { depots: Vec::new(), start: url.clone() };
+        if table.rules().is_empty() {
+            return Ok(Self::new(None, vec![directly()]));
+        }
+        let refused = |why: String| Error::Usage(format!("no route through depots: {why}"));
+        let port = url.port_or_known_default();
+        let to = Destination::Named(
+            Authority::parse(url.host_str().unwrap_or_default(), port)
+                .map_err(|error| refused(error.to_string()))?,
+        );
+        let matching = table.matching(&to).await;
+        let mut all = Vec::new();
+        for route in &matching.routes {
+            let start = lead(url, route.depots, allow_downgrade).map_err(refused)?;
+            all.push(Some(Way { depots: route.depots.to_vec(), start }));
+        }
+        if all.is_empty() || matching.is_direct_then {
+            all.push(Some(directly()));
+        }
+        let chains: Vec<&[DepotAddress]> =
+            all.iter().flatten().map(|way| way.depots.as_slice()).collect();
+        let plan = AsWritten::new(standings, AVOID).plan(&to, &chains);
+        let all = plan.all().iter().filter_map(|at| all[*at].take()).collect();
+        Ok(Self::new(Some(to), all))
+    }
+
+    fn new(to: Option<Destination>, all: Vec<Way>) -> Self {
+        Self { to, all, at: 0, begun: Instant::now(), may_help: false }
+    }
+
+    /// Where the first request goes.
+    pub(crate) fn start(&self) -> &Url {
+        &self.all[self.at].start
+    }
+
+    /// Without the credentials of the URL, which are sent apart from it.
+    pub(crate) fn strip_credentials(&mut self) {
+        self.all.iter_mut().for_each(|way| strip_credentials(&mut way.start));
+    }
+
+    /// The way in use has failed; `may_help`: it may do better later.
+    pub(crate) fn failed(
+        &mut self,
+        standings: &Standings,
+        end: AttemptEnd,
+        may_help: bool,
+    ) -> Next {
+        if let Some(to) = &self.to {
+            let attempt = Attempt { end, time: self.begun.elapsed(), bytes: Bytes::new(0) };
+            let depots = &self.all[self.at].depots;
+            AsWritten::new(standings, AVOID).ended(to, depots, &attempt);
+        }
+        self.begun = Instant::now();
+        self.may_help |= may_help;
+        self.at = (self.at + 1) % self.all.len();
+        match (self.at, self.may_help) {
+            (1.., _) => Next::Another,
+            (0, true) => {
+                self.may_help = false;
+                Next::Again
+            }
+            (0, false) => Next::Nothing,
+        }
+    }
+}
+
+/// Where to ask for a URL so that these depots fetch it.
+fn lead(url: &Url, depots: &[DepotAddress], allow_downgrade: bool) -> Result<Url, String> {
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("depots pass no credentials on; leave them out of the URL".to_owned());
+    }
+    let plain = depots.iter().find(|depot| depot.scheme == Scheme::Http);
+    if let Some(depot) = plain.filter(|_| url.scheme() == "https" && !allow_downgrade) {
+        return Err(format!(
+            "{depot} is asked in the clear for an https URL. Use https:HOST, or --allow-downgrade"
+        ));
+    }
+    let origin: OriginUrl = url.as_str().parse().map_err(|error| format!("{error}"))?;
+    let redirect = Redirect::new(depots, Form::Fetch, origin).map_err(|error| error.to_string())?;
+    redirect.to_string().parse().map_err(|error| format!("{error}"))
+}
+
+pub(crate) fn strip_credentials(url: &mut Url) {
+    // Both fail only for URLs without a host, which have no credentials.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use route::{Match, read_chain};
+
+    async fn ways(table: &RouteTable, url: &str, downgrade: bool) -> Result<Vec<String>, Error> {
+        let ways = Ways::to(&url.parse().unwrap(), table, &Standings::default(), downgrade).await?;
+        Ok(ways.all.iter().map(|way| way.start.to_string()).collect())
+    }
+
+    fn through(chains: &[&str]) -> RouteTable {
+        let chains = chains.iter().map(|text| read_chain(text).unwrap()).collect();
+        RouteTable::through(chains, &[Match::ALL])
+    }
+
+    #[tokio::test]
+    async fn routes_are_alternatives() {
+        let table = through(&["d1,d2", "d3"]);
+        let expected = [
+            "http://d1:3880/lh1/fetch/d2:3880/http:a.example/f?q",
+            "http://d3:3880/lh1/fetch/-/http:a.example/f?q",
+        ];
+        assert_eq!(ways(&table, "http://A.example/f?q", false).await.unwrap(), expected);
+        let direct = ["http://127.0.0.1/f"];
+        assert_eq!(
+            ways(&RouteTable::default(), "http://127.0.0.1/f", false).await.unwrap(),
+            direct
+        );
+    }
+
+    #[tokio::test]
+    async fn https_goes_through_plain_depots_only_on_request() {
+        let plain = through(&["https:d1,d2"]);
+        let refused = ways(&plain, "https://h/f", false).await.unwrap_err();
+        assert!(refused.to_string().contains("--allow-downgrade"));
+        assert!(ways(&plain, "https://h/f", true).await.is_ok());
+        let tls = through(&["https:d1"]);
+        let led = ways(&tls, "https://h/f", false).await.unwrap();
+        assert_eq!(led, ["https://d1/lh1/fetch/-/https:h/f"]);
+        assert!(ways(&tls, "https://u:p@h/f", false).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn round_ends_after_the_last_way() {
+        let (table, standings) = (through(&["d1", "d2"]), Standings::default());
+        let url: Url = "http://a.example/".parse().unwrap();
+        let mut ways = Ways::to(&url, &table, &standings, false).await.unwrap();
+        let begins = |ways: &Ways, depot: &str| ways.start().host_str() == Some(depot);
+        assert_eq!(ways.failed(&standings, AttemptEnd::Unreached, true), Next::Another);
+        assert!(begins(&ways, "d2"));
+        assert_eq!(ways.failed(&standings, AttemptEnd::Refused, false), Next::Again);
+        assert!(begins(&ways, "d1"));
+        assert_eq!(ways.failed(&standings, AttemptEnd::Refused, false), Next::Another);
+        assert_eq!(ways.failed(&standings, AttemptEnd::Refused, false), Next::Nothing);
+        // The next file begins with what works.
+        let ways = Ways::to(&url, &table, &standings, false).await.unwrap();
+        assert!(begins(&ways, "d2"));
+    }
+}
