@@ -83,7 +83,7 @@ from_classified! {
     ::depot::FetchError,
     ::kernel::Error,
     ::kernel::pace::PlanError,
-    ::lab::LabError,
+    ::experiment::ExperimentError,
     ::report::Error,
     ::wan::WanError,
     ::wan::pacing_gateway::Error,

@@ -9,7 +9,7 @@ use crate::{
     print::{print_json, print_text},
     results_table, runs,
 };
-use ::lab::ReusePolicy;
+use experiment::{Method, ReusePolicy, prepare_all};
 use record::{Summary, results::ScenarioResults};
 use scenario::Scenario;
 use std::{
@@ -40,7 +40,7 @@ pub enum Command {
         args: RunArgs,
         /// How to run the scenario.
         #[arg(long, value_enum, default_value = "emu")]
-        method: Method,
+        method: MethodArg,
     },
     /// Check a scenario file and list its runs.
     #[command(after_help = CHECK_EXAMPLES)]
@@ -49,7 +49,7 @@ pub enum Command {
         file: PathBuf,
         /// Also check that this method supports everything in the scenario.
         #[arg(long, value_enum)]
-        method: Option<Method>,
+        method: Option<MethodArg>,
         /// Accept this congestion control, which only the kernel of another machine has. May be repeated.
         #[arg(long, value_name = "NAME", conflicts_with = "method")]
         allow_cc: Vec<String>,
@@ -120,31 +120,31 @@ impl RunArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Method {
+pub enum MethodArg {
     /// Real kernel TCP and real programs over an emulated network on this machine, in real time. Needs root.
     Emu,
     /// TCP endpoints and links in virtual time.
     Sim,
 }
 
-impl From<Method> for ::lab::Method {
-    fn from(method: Method) -> Self {
-        match method {
-            Method::Emu => Self::Emu,
-            Method::Sim => Self::Sim,
-        }
+impl MethodArg {
+    fn method(self) -> Result<Box<dyn Method>, Failure> {
+        Ok(match self {
+            Self::Emu => Box::new(runs::emulation()?),
+            Self::Sim => Box::new(sim::Simulated),
+        })
     }
 }
 
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Run { args, method } => run_scenario(args, method),
+        Command::Run { args, method } => run_scenario(args, &*method.method()?),
         Command::Export(args) => export::run(&args),
         Command::Check { file, method, allow_cc, set, json } => {
             let scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
             match method {
-                Some(method) => check_method(&scenario, method.into())?,
-                None => ::lab::check_congestion_controls(&scenario.runs, &allow_cc)?,
+                Some(method) => check_method(&scenario, &*method.method()?)?,
+                None => experiment::check_congestion_controls(&scenario.runs, &allow_cc)?,
             }
             for warning in ::lab::small_buffers(&scenario.runs) {
                 errln!("warning: {warning}");
@@ -160,11 +160,11 @@ pub fn simulate(args: SimArgs) -> Result<(), Failure> {
     for file in &args.cc {
         cc_file::load(file)?;
     }
-    run_scenario(args.run, Method::Sim)
+    run_scenario(args.run, &sim::Simulated)
 }
 
 /// `longhaul lab run`, and the part of `longhaul sim` that is the same.
-pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
+fn run_scenario(args: RunArgs, method: &dyn Method) -> Result<(), Failure> {
     let known = args.known();
     let RunArgs { file, variant, mut set, repeat, jobs, out, ci, json, .. } = args;
     let jobs = job_count(method, jobs)?;
@@ -172,9 +172,9 @@ pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
     let mut scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
     keep_named_variants(&mut scenario, &variant)?;
     let out = out.unwrap_or_else(|| default_out(&file));
-    print_ignored(method.into(), &scenario);
+    print_ignored(method, &scenario);
     print_variation(&scenario);
-    let records = runs::run_all(&scenario.runs, &out, method.into(), jobs, known)?;
+    let records = runs::run_all(&scenario.runs, &out, method, jobs, known)?;
     identical_repeats::warn_of_identical(&records);
     let results = ScenarioResults::new(scenario.title, out, &records, scenario.baseline.as_deref());
     if json {
@@ -201,22 +201,20 @@ pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
     runs::check(&results.runs, of_flows.chain(of_traffic))
 }
 
-fn job_count(method: Method, asked: Option<NonZeroUsize>) -> Result<usize, Failure> {
-    match (method, asked.map(NonZeroUsize::get)) {
-        (Method::Sim, Some(jobs)) => Ok(jobs),
-        (Method::Sim, None) => {
-            Ok(std::thread::available_parallelism().map_or(1, NonZeroUsize::get))
-        }
-        (Method::Emu, None | Some(1)) => Ok(1),
-        (Method::Emu, Some(jobs)) => Err(Failure::usage(format!(
+fn job_count(method: &dyn Method, asked: Option<NonZeroUsize>) -> Result<usize, Failure> {
+    match (method.runs_side_by_side(), asked.map(NonZeroUsize::get)) {
+        (true, Some(jobs)) => Ok(jobs),
+        (true, None) => Ok(std::thread::available_parallelism().map_or(1, NonZeroUsize::get)),
+        (false, None | Some(1)) => Ok(1),
+        (false, Some(jobs)) => Err(Failure::usage(format!(
             "--jobs {jobs}: emulated runs at the same time would slow each other down. Leave out --jobs, or use \
              --method sim"
         ))),
     }
 }
 
-fn check_method(scenario: &Scenario, method: ::lab::Method) -> Result<(), Failure> {
-    method.prepare_all(&scenario.runs)?;
+fn check_method(scenario: &Scenario, method: &dyn Method) -> Result<(), Failure> {
+    prepare_all(method, &scenario.runs)?;
     print_ignored(method, scenario);
     Ok(())
 }
@@ -230,7 +228,7 @@ fn print_runs(scenario: &Scenario, json: bool) {
     print_text(&(text + &runs.collect::<String>()));
 }
 
-fn print_ignored(method: ::lab::Method, scenario: &Scenario) {
+fn print_ignored(method: &dyn Method, scenario: &Scenario) {
     for ignored in method.ignored(&scenario.runs) {
         errln!("method {}: {ignored}", method.name());
     }

@@ -2,8 +2,8 @@
 //! Progress of runs on standard error. A terminal shows a line for each run under way and one for all runs.
 //! Otherwise only a line for each run that has ended is printed.
 
+use experiment::{Event, Progress, RunEvent};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use lab::{Event, Progress, RunEvent};
 use record::{FlowSummary, RunResults, Summary, TrafficSummary, manifest::SimulatorSpeed};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -2,7 +2,8 @@
 //! Runs a scenario, and judges its results, for `lab run`, `sim` and `demo`.
 
 use crate::{failure::Failure, progress::ProgressDisplay};
-use ::lab::{Method, Options, ReusePolicy};
+use ::lab::Emulation;
+use experiment::{Method, Options, ReusePolicy};
 use record::{RunResults, results::FlowResult};
 use std::path::{Path, PathBuf};
 
@@ -10,20 +11,23 @@ use std::path::{Path, PathBuf};
 pub fn run_all(
     runs: &[scenario::Run],
     out: &Path,
-    method: Method,
+    method: &dyn Method,
     jobs: usize,
     known: ReusePolicy,
 ) -> Result<Vec<RunResults>, Failure> {
     let options = Options {
         out: out.to_owned(),
-        method,
         jobs,
         known,
-        longhaul: std::env::current_exe().map_err(Failure::failed)?,
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
     };
     let mut display = ProgressDisplay::new(runs.len());
-    Ok(::lab::run_all(runs, &options, |event| display.show(&event))?)
+    Ok(experiment::run_all(runs, method, &options, |event| display.show(&event))?)
+}
+
+/// Emulation, with this program as depot.
+pub fn emulation() -> Result<Emulation, Failure> {
+    Ok(Emulation::new(std::env::current_exe().map_err(Failure::failed)?))
 }
 
 /// Fails if any transfer did not verify or failed, or if a variant has no valid run. Transfers cut off at the time

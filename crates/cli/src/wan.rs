@@ -11,6 +11,7 @@ use ::wan::{
     Health, Report,
     background::{self, NetworkName},
 };
+use experiment::ExperimentError;
 use std::{ffi::OsString, path::PathBuf};
 use units::Rate;
 
@@ -145,8 +146,8 @@ fn up(
     }
     lab::check_emulated_network(run)?;
     // The background process inherits the handles that keep these loaded.
-    let controls = lab::LoadedControls::provide(run)?;
-    controls.require_inherited()?;
+    let controls = lab::LoadedControls::provide(run).map_err(ExperimentError::from)?;
+    controls.require_inherited().map_err(ExperimentError::from)?;
     // SAFETY: no thread that was started before this is left.
     unsafe { background::up(name, run) }?;
     for node in &run.nodes {

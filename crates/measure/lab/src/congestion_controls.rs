@@ -1,83 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The congestion controls that a run names: with which parameters they work, and longhaul's own in
-//! the kernel for as long as a run asks for them.
+//! Longhaul's own congestion controls in the kernel, for as long as a run asks for them.
 
 use crate::error::LabError;
-use congestion::{Algorithm, Params};
+use congestion::Params;
+use experiment::congestion_controls::{ours, params};
 use host::Lack;
 use kernel::cc::{self, Holder, InForce, Loaded, Options, Provider};
-use record::manifest::{AlgorithmFile, CongestionControl};
-use scenario::{Run, Source};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// The parameters that a run's congestion control of that name works with, whatever the method:
-/// those of its `[[congestion]]`, or else the algorithm's default ones.
-///
-/// # Errors
-/// There is no such algorithm, parameter set or parameter; the text names those there are.
-pub fn params(run: &Run, name: &str) -> Result<Params, LabError> {
-    sim::params(run, name).map_err(|unknown| LabError::Unsupported(unknown.to_string()))
-}
-
-/// What a run's nodes and flows ask for by names with longhaul's prefix, each once.
-pub fn ours(run: &Run) -> BTreeSet<&str> {
-    of_nodes_and_flows(run).filter(|name| name.starts_with(Algorithm::PREFIX)).collect()
-}
-
-fn of_nodes_and_flows(run: &Run) -> impl Iterator<Item = &str> {
-    let of_flows = run.flows.iter().flat_map(|flow| &flow.cc);
-    run.nodes.iter().map(|node| &node.cc).chain(of_flows).map(String::as_str)
-}
-
-/// Names, parameter sets and parameters of a run that no method can have: names that are neither
-/// longhaul's, nor in the kernel's list `available`, nor among those `allowed`. Each with what there is.
-pub fn unknown_everywhere(run: &Run, available: &str, allowed: &[String]) -> Vec<String> {
-    let entries: BTreeSet<&str> = run.congestion.iter().map(|entry| entry.name.as_str()).collect();
-    let of_traffic = run.traffic.iter().map(|traffic| traffic.cc.as_str());
-    let named: BTreeSet<&str> =
-        of_nodes_and_flows(run).chain(of_traffic).chain(entries.iter().copied()).collect();
-    let unknown = named.into_iter().filter_map(|name| {
-        let error = params(run, name).err()?;
-        // Only longhaul's have parameters.
-        if name.starts_with(Algorithm::PREFIX) || entries.contains(name) {
-            return Some(error.to_string());
-        }
-        let mut known = available.split_whitespace().chain(allowed.iter().map(String::as_str));
-        let advice = format!(
-            "{error}. This machine's kernel has: {available}. If the kernel that will run it has {name}: \
-             longhaul lab check --allow-cc {name}"
-        );
-        (!known.any(|known| known == name)).then_some(advice)
-    });
-    unknown.collect()
-}
-
-/// Those that take part in a simulated run but can't, each with what there is.
-pub fn unknown_in_simulation(run: &Run) -> Vec<String> {
-    let unknown = |name: &String| params(run, name).err().map(|error| error.to_string());
-    in_simulation(run).into_iter().filter_map(unknown).collect()
-}
-
-/// Every congestion control that takes part in a simulated run, each with its parameters.
-///
-/// # Errors
-/// As [`params`].
-pub fn simulated(run: &Run) -> Result<BTreeMap<String, CongestionControl>, LabError> {
-    let on_record = |name: &String| {
-        let params = params(run, name)?;
-        let file = params.algorithm().file.as_ref();
-        let file =
-            file.map(|file| AlgorithmFile { name: file.name.clone(), sha256: file.sha256.clone() });
-        Ok((name.clone(), CongestionControl { file, ..recorded(&InForce::of(&params)) }))
-    };
-    in_simulation(run).into_iter().map(on_record).collect()
-}
-
-fn in_simulation(run: &Run) -> BTreeSet<&String> {
-    let of_flows = run.flows.iter().flat_map(|flow| &flow.cc);
-    let with_tcp = run.traffic.iter().filter(|t| !matches!(t.source, Source::Cbr { .. }));
-    of_flows.chain(with_tcp.map(|traffic| &traffic.cc)).collect()
-}
+use record::manifest::CongestionControl;
+use scenario::Run;
+use std::collections::BTreeMap;
 
 /// What a run's nodes and flows ask for by names that begin with `lh_`. Those that were not in the
 /// kernel yet leave it when this is dropped, or when the process dies.

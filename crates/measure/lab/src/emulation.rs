@@ -7,53 +7,112 @@ use crate::{
     error::LabError,
     pacing::Pacers,
     pacing_gateways::{self, Gateways},
-    payload::{Payloads, sha256_of},
+    payload::{Payload, Payloads, sha256_of},
     phases::Phases,
+    preflight,
     recording::{self, Observed},
     sampler::{self, ReceivedFile},
     servers::{FlowPlan, Servers},
     tcp_timeouts,
 };
+use congestion::Algorithm;
+use experiment::{ExperimentError, Method, Obstacle, Obstacles, RunContext, congestion_controls};
 use record::Record;
 use scenario::{Client, Flow, Run};
 use std::{
     path::{Path, PathBuf},
     sync::{
+        Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
     thread,
     time::{Duration, Instant},
 };
+use units::Bytes;
 use wan::Wan;
 
-/// Parameters of a run other than the scenario.
-pub struct EmuContext<'a> {
-    /// A folder for the run's files, emptied by the caller.
-    pub folder: &'a Path,
+/// How often a run is emulated that turns out invalid: what kept the emulator from keeping up is
+/// often gone a moment later.
+const ATTEMPTS: u32 = 2;
+
+/// Real kernel TCP and real programs over an emulated network on this machine, in real time.
+#[derive(Debug)]
+pub struct Emulation {
     /// The program that is a depot.
-    pub longhaul: &'a Path,
-    /// The command line to put on record.
-    pub command: &'a [String],
+    longhaul: PathBuf,
     /// The files that flows carry.
-    pub payloads: &'a mut Payloads,
-    /// Set when the run shall end early.
-    pub interrupted: &'a AtomicBool,
+    payloads: Mutex<Payloads>,
+}
+
+impl Emulation {
+    /// With the program that is a depot.
+    pub fn new(longhaul: impl Into<PathBuf>) -> Self {
+        Self { longhaul: longhaul.into(), payloads: Mutex::default() }
+    }
+
+    fn payload(&self, folder: &Path, size: Bytes) -> Result<Payload, LabError> {
+        self.payloads.lock().unwrap_or_else(PoisonError::into_inner).get(folder, size)
+    }
+}
+
+impl Method for Emulation {
+    fn name(&self) -> &'static str {
+        "emu"
+    }
+
+    fn source_hash(&self) -> &'static str {
+        env!("LONGHAUL_SOURCES")
+    }
+
+    fn folder(&self, out: &Path, run: &Run) -> PathBuf {
+        out.join(&run.id)
+    }
+
+    fn attempts(&self) -> u32 {
+        ATTEMPTS
+    }
+
+    fn prepare(&self, run: &Run, obstacles: &mut Obstacles) -> Run {
+        let (prepared, differing) = effective_run(run);
+        let unknown = congestion_controls::unknown_names(run);
+        let mut unsupported: Vec<Obstacle> = unknown.into_iter().map(Obstacle::from).collect();
+        unsupported.extend(preflight::unsupported(run));
+        unsupported.extend(differing.into_iter().map(Obstacle::from));
+        obstacles.unsupported(run, unsupported);
+        // Longhaul's own are loaded for the run.
+        match wan::lacking(&prepared, |name| name.starts_with(Algorithm::PREFIX)) {
+            Ok(lacking) => {
+                obstacles.lacks(run, lacking.into_iter().map(|lack| lack.to_string()));
+            }
+            Err(error) => obstacles.lacks(run, [error.to_string()]),
+        }
+        prepared
+    }
+
+    fn run(&self, run: &Run, context: &mut RunContext<'_>) -> Result<Record, ExperimentError> {
+        Ok(emulate(run, self, context)?)
+    }
 }
 
 /// Takes one run from an empty machine to a record, and leaves the machine empty again.
-pub fn run(run: &Run, context: &mut EmuContext<'_>) -> Result<Record, LabError> {
-    let started = std::time::SystemTime::now();
+fn emulate(run: &Run, emulation: &Emulation, context: &RunContext<'_>) -> Result<Record, LabError> {
     let controls = LoadedControls::provide(run)?;
     let wan = Wan::up(run)?;
     let mut plans = Vec::new();
     for (n, flow) in (0..).zip(&run.flows) {
         let bytes = flow.bytes.expect("an emulated flow has an end");
-        plans.push(FlowPlan::new(&wan, n, flow, context.payloads.get(bytes)?, &plans)?);
+        plans.push(FlowPlan::new(
+            &wan,
+            n,
+            flow,
+            emulation.payload(context.shared, bytes)?,
+            &plans,
+        )?);
     }
     let pacers = Pacers::attach(&wan, run, &plans)?;
     let gateways = Gateways::start(&wan, run)?;
-    let servers = Servers::start(&wan, run, &plans, context.folder, context.longhaul)?;
+    let servers = Servers::start(&wan, run, &plans, context.folder, &emulation.longhaul)?;
     let sysctls = recording::sysctls(&wan, run)?;
     let (ended, seen) = drive(&wan, run, &plans, context)?;
     let timeouts = timeouts(&wan, &plans)?;
@@ -61,8 +120,8 @@ pub fn run(run: &Run, context: &mut EmuContext<'_>) -> Result<Record, LabError> 
     let gateways = gateways.stop();
     pacing_faults.extend(pacing_gateways::faults(&gateways));
     drop(servers);
-    if context.interrupted.load(Ordering::Relaxed) {
-        return Err(LabError::Interrupted);
+    if context.is_interrupted() {
+        return Err(ExperimentError::Interrupted.into());
     }
     let zero = wan.started();
     let directed_links = wan.directed_links().to_vec();
@@ -79,6 +138,7 @@ pub fn run(run: &Run, context: &mut EmuContext<'_>) -> Result<Record, LabError> 
         let _ = std::fs::remove_file(&file);
     }
     Ok(recording::record(Observed {
+        method: emulation,
         run,
         plans: &plans,
         ended: &ended,
@@ -90,7 +150,7 @@ pub fn run(run: &Run, context: &mut EmuContext<'_>) -> Result<Record, LabError> 
         directed_links: &directed_links,
         links: &links,
         zero,
-        started,
+        started: context.started,
         sysctls,
         congestion_controls: controls.on_record(),
         command: context.command,
@@ -115,7 +175,7 @@ fn timeouts(wan: &Wan, plans: &[FlowPlan]) -> Result<Vec<Option<u64>>, LabError>
 /// end, whose program knows nothing of congestion controls, so the flow's is made the node's; and
 /// some program downloads it. What `[tcp]` may say, the nodes' kernels are told. With it, each flow
 /// whose congestion control its node can't have.
-pub fn effective_run(run: &Run) -> (Run, Vec<String>) {
+fn effective_run(run: &Run) -> (Run, Vec<String>) {
     let mut run = run.clone();
     if run.tcp.ecn {
         for node in &mut run.nodes {
@@ -146,7 +206,7 @@ fn drive(
     wan: &Wan,
     run: &Run,
     plans: &[FlowPlan],
-    context: &EmuContext<'_>,
+    context: &RunContext<'_>,
 ) -> Result<(Vec<Ended>, sampler::Observations), LabError> {
     let hops: Vec<_> = plans.iter().flat_map(|plan| plan.hops.clone()).collect();
     let phases = Phases::of(plans);
@@ -160,6 +220,7 @@ fn drive(
         .collect();
     let (running, stop) = mpsc::channel();
     let begun = Instant::now();
+    let interrupted = context.interrupted();
     thread::scope(|scope| {
         let watcher = scope.spawn({
             let (hops, files, phases) = (&hops, &files, &phases);
@@ -172,11 +233,11 @@ fn drive(
                 let phases = &phases;
                 scope.spawn(move || {
                     let limit = begun + Duration::from(run.timeout);
-                    phases.await_earlier(&plan.flow, context.interrupted);
-                    wait(plan.flow.start.into(), context.interrupted);
+                    phases.await_earlier(&plan.flow, interrupted);
+                    wait(plan.flow.start.into(), interrupted);
                     phases.begin(&plan.flow.name);
                     let limit = limit.saturating_duration_since(Instant::now());
-                    let ended = client::download(wan, plan, &file.path, limit, context.interrupted);
+                    let ended = client::download(wan, plan, &file.path, limit, interrupted);
                     phases.end(&plan.flow.name);
                     ended
                 })

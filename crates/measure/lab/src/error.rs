@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Why a scenario could not be run. A transfer that fails or is cut off is not an error: it is a
-//! result, and part of the record.
+//! Why a scenario could not be emulated.
 
+use experiment::ExperimentError;
 use host::Lack;
 use std::{io, path::PathBuf};
-use units::{ClassifyFailure, FailureClass};
 
 /// Why a run did not take place.
 #[derive(Debug, thiserror::Error)]
@@ -12,23 +11,12 @@ pub enum LabError {
     /// The machine lacks something.
     #[error(transparent)]
     Lacks(Lack),
-    /// The scenario asks for what this method can't do.
-    #[error("{0}")]
-    Unsupported(String),
     /// The emulated network could not be brought up or taken down.
     #[error(transparent)]
     Wan(wan::WanError),
     /// A congestion control could not be brought into the kernel.
     #[error(transparent)]
     Kernel(kernel::Error),
-    /// A user's congestion control made a mistake in the run of that name.
-    #[error("{run}: {fault}")]
-    Fault {
-        /// Which run.
-        run: String,
-        /// What it did, with file and line.
-        fault: Box<congestion::Fault>,
-    },
     /// A server did not start.
     #[error("{name} did not come up: {reason}")]
     Server {
@@ -37,9 +25,9 @@ pub enum LabError {
         /// What it said, or how it ended.
         reason: String,
     },
-    /// The record could not be written or an earlier one read.
+    /// What is the same for all methods failed.
     #[error(transparent)]
-    Record(#[from] record::Error),
+    Experiment(#[from] ExperimentError),
     /// A file or a system call of the lab's own failed.
     #[error("could not {what}{}: {error}", path.as_ref().map(|p| format!(" {}", p.display())).unwrap_or_default())]
     System {
@@ -50,11 +38,6 @@ pub enum LabError {
         /// The system's answer.
         error: io::Error,
     },
-    /// Ctrl-C or SIGTERM.
-    #[error(
-        "interrupted; what was finished before is on record, and simulations as far as they went"
-    )]
-    Interrupted,
 }
 
 impl LabError {
@@ -86,12 +69,13 @@ impl From<kernel::Error> for LabError {
     }
 }
 
-impl ClassifyFailure for LabError {
-    fn failure_class(&self) -> FailureClass {
-        match self {
-            Self::Lacks(_) => FailureClass::Lacks,
-            Self::Unsupported(_) => FailureClass::Usage,
-            _ => FailureClass::Failed,
+impl From<LabError> for ExperimentError {
+    fn from(error: LabError) -> Self {
+        match error {
+            LabError::Lacks(lack) => Self::Lacks(lack),
+            LabError::Experiment(error) => error,
+            LabError::System { what, path, error } => Self::System { what, path, error },
+            other => Self::OfMethod(Box::new(other)),
         }
     }
 }

@@ -25,27 +25,23 @@ pub struct Payload {
 }
 
 /// The files made so far, one for each size.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Payloads {
-    folder: PathBuf,
-    made: HashMap<Bytes, Payload>,
+    /// By folder and size.
+    made: HashMap<(PathBuf, Bytes), Payload>,
 }
 
 impl Payloads {
-    /// None yet; they will be made in `folder`.
-    pub fn new(folder: PathBuf) -> Self {
-        Self { folder, made: HashMap::new() }
-    }
-
-    /// The file of that size; made where there is none.
+    /// The file of that size in this folder; made where there is none.
     ///
     /// # Errors
     /// The disk is full or not writable.
-    pub fn get(&mut self, size: Bytes) -> Result<Payload, LabError> {
-        if let Some(payload) = self.made.get(&size) {
+    pub fn get(&mut self, folder: &Path, size: Bytes) -> Result<Payload, LabError> {
+        let key = (folder.to_owned(), size);
+        if let Some(payload) = self.made.get(&key) {
             return Ok(payload.clone());
         }
-        let path = self.folder.join(format!("{}.bin", size.get()));
+        let path = folder.join(format!("{}.bin", size.get()));
         let failed = |e| LabError::file("write random bytes to", &path, e);
         let mut random = File::open("/dev/urandom").map_err(failed)?.take(size.get());
         let mut file = BufWriter::new(File::create(&path).map_err(failed)?);
@@ -53,7 +49,7 @@ impl Payloads {
         copy_hashed(&mut random, Some(&mut file), &mut hash).map_err(failed)?;
         file.flush().map_err(failed)?;
         let payload = Payload { path: path.clone(), sha256: hash.finalize().into() };
-        self.made.insert(size, payload.clone());
+        self.made.insert(key, payload.clone());
         Ok(payload)
     }
 }

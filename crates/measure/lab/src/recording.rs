@@ -3,9 +3,8 @@
 
 use crate::{
     client::{self, Ended},
+    emulation::Emulation,
     error::LabError,
-    machine,
-    method::Method,
     pacing_gateways,
     sampler::{HopObservation, Observations, link_entity},
     servers::FlowPlan,
@@ -24,6 +23,8 @@ use wan::{Health, Snapshot, Wan};
 
 /// Everything that a record is made of.
 pub struct Observed<'a> {
+    /// By which it was run.
+    pub method: &'a Emulation,
     /// The run as run.
     pub run: &'a Run,
     /// Its flows.
@@ -218,7 +219,7 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
     let reasons = invalid_reasons(observed, &sockets);
     let clients = run.flows.iter().map(|flow| client::program(flow));
     Manifest {
-        versions: machine::versions(clients.chain(["nginx"])),
+        versions: experiment::versions(clients.chain(["nginx"])),
         nodes: observed.sysctls.clone(),
         congestion_controls: observed.congestion_controls.clone(),
         sockets,
@@ -230,7 +231,7 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
         valid: reasons.is_empty(),
         invalid_reasons: reasons,
         emulator: Some(emulator(&observed.links.health, observed.gateways)),
-        ..crate::manifest::of(run, Method::Emu, observed.command, observed.started)
+        ..experiment::manifest::of(run, observed.method, observed.command, observed.started)
     }
 }
 

@@ -7,6 +7,7 @@
 
 use crate::{error::LabError, payload::Payload, rated_server::RatedServer, sampler::HopSockets};
 use depot::{Allow, Config, IdleConnections, PeerOptions, Site, TrustFiles};
+use experiment::ExperimentError;
 use host::{Lack, TcpSockets};
 use protocol::{Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme};
 use scenario::{Flow, Run, Signalling, kept};
@@ -96,6 +97,8 @@ impl FlowPlan {
             .iter()
             .zip(&self.depots)
             .map(|(node, address)| authority(node, address.port()).into())
+            // A scenario lists them from the sender, a route from the client.
+            .rev()
             .collect();
         if depots.is_empty() || self.flow.site {
             return None;
@@ -381,10 +384,9 @@ fn nginx_config(plans: &[&FlowPlan]) -> Result<String, LabError> {
 fn quoted(path: &Path) -> Result<String, LabError> {
     let text = path.to_str().filter(|text| !text.contains(['$', '\n']));
     let text = text.ok_or_else(|| {
-        LabError::Unsupported(format!(
-            "nginx can't be given the path {}: use another --out",
-            path.display()
-        ))
+        let path = path.display();
+        let text = format!("nginx can't be given the path {path}: use another --out");
+        LabError::from(ExperimentError::Unsupported(text))
     })?;
     Ok(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")))
 }

@@ -13,6 +13,7 @@
 //!    ├─ network             link directions, and packets on their way over paths, many at a time at junctions
 //!    └─ observe             samples and the summary
 //! ```
+//! [`Simulated`] is the method of an experiment.
 //!
 //! An event is the arrival of a packet at the end of a link, or a timer. For each link only the first
 //! packet has an entry in the event queue, and a timer that is put off stays where it is until its old time, so
@@ -28,6 +29,7 @@ mod event_queue;
 mod file_log;
 mod flows;
 mod junction;
+mod method;
 mod network;
 mod observe;
 mod packet;
@@ -44,5 +46,6 @@ mod timer;
 mod traffic;
 mod winner_tree;
 
-pub use plan::{Unsupported, params};
+pub use method::Simulated;
+pub use plan::Unsupported;
 pub use simulation::{Outcome, Simulation};

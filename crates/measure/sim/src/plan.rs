@@ -3,7 +3,8 @@
 //! can't do is refused here, by name.
 
 use crate::network::Network;
-use congestion::{Algorithm, Params};
+use congestion::Params;
+use experiment::congestion_controls::params;
 use netmodel::{Link, LinkConfig, pacing};
 use scenario::{Flow, FlowPacing, PathLimits, Profile, Routes, Run, Traffic};
 use std::{collections::BTreeMap, num::NonZeroU64};
@@ -194,7 +195,7 @@ impl<'r> Planner<'r> {
             from: from.to_owned(),
             to: to.to_owned(),
             cc: cc.to_owned(),
-            params: params(self.run, cc)?,
+            params: params(self.run, cc).map_err(|error| Unsupported::one(error.to_string()))?,
             forward,
             backward,
             mss: mtu - header,
@@ -293,39 +294,4 @@ fn others_control(run: &Run) -> Vec<Unsupported> {
         )))
     };
     run.flows.iter().filter_map(of_flow).collect()
-}
-
-fn default_set<'a>(run: &Run, name: &str, algorithm: &'a Algorithm) -> &'a Params {
-    let kernels = run.tcp.profile == Profile::Linux && !name.starts_with("lh_");
-    let linux = algorithm.set("linux").ok().filter(|_| kernels);
-    linux.map_or(algorithm.default_set(), |set| &set.params)
-}
-
-/// The parameters of a congestion control as a scenario names it: `bbr` has what the kernel's has, with
-/// profile `linux`, and `lh_bbr` what longhaul's is loaded with. Often they are the same.
-///
-/// # Errors
-/// There is no such algorithm, parameter set or parameter; the text names those there are.
-pub fn params(run: &Run, name: &str) -> Result<Params, Unsupported> {
-    let refuse = |error: congestion::UnknownName| {
-        Unsupported::one(format!("congestion control {name}: {error}"))
-    };
-    let algorithm = Algorithm::find(name).map_err(|error| match name.strip_prefix(Algorithm::PREFIX) {
-        Some(bare) => Unsupported::one(format!(
-            "congestion control {name}: {error}. One of your own is given by its file: longhaul sim FILE --cc {bare}.h"
-        )),
-        None => refuse(error),
-    })?;
-    let chosen = run.congestion.iter().find(|chosen| chosen.name == name);
-    let mut params = match chosen.and_then(|chosen| chosen.set.as_deref()) {
-        Some(set) => algorithm.set(set).map_err(refuse)?.params.clone(),
-        None => default_set(run, name, algorithm).clone(),
-    };
-    if !run.tcp.hystart && algorithm.params.iter().any(|param| param.name == "hystart") {
-        params = params.with("hystart", 0).map_err(refuse)?;
-    }
-    for (parameter, value) in chosen.into_iter().flat_map(|chosen| &chosen.parameters) {
-        params = params.with(parameter, *value).map_err(refuse)?;
-    }
-    Ok(params)
 }

@@ -3,10 +3,12 @@
 //! bottleneck and by one queue, over buffers of 40 packets. Takes root, nginx and curl.
 
 use crate::common::{Measured, credible, emulated::emulated, one_of_two};
-use longhaul_lab::Method;
+use experiment::prepare_all;
+use longhaul_lab::Emulation;
 use record::{LinkSummary, RunResults};
 use scenario::{Run, Scenario};
 use serde_json::Value;
+use sim::Simulated;
 
 /// Reno's slow start doubles the window until packets are lost: one queue can't but fill the buffers. Links
 /// count as `overhead` does by default, so the gateway must count likewise.
@@ -142,9 +144,9 @@ fn unpaceable_gateway_flow_is_refused_by_name() {
             "bottleneck near: classes take an overhead of 14 or more on link \"wire\"",
         ),
     ] {
-        let run = &runs(&[set])[0];
-        let said = Method::Emu.prepare(run).expect_err(set).to_string();
+        let run = &runs(&[set])[..1];
+        let said = prepare_all(&Emulation::new("no depots"), run).expect_err(set).to_string();
         assert!(said.contains(expected), "{set}: {said}");
-        Method::Sim.prepare(run).unwrap_or_else(|error| panic!("{set}: {error}"));
+        prepare_all(&Simulated, run).unwrap_or_else(|error| panic!("{set}: {error}"));
     }
 }

@@ -2,12 +2,16 @@
 //! What limits a kernel's sender, and a simulated one in the same scenario. Takes root.
 
 use crate::{
-    common::{Measured, credible, emulated::recorded, one_of_two},
+    common::{
+        Measured, credible,
+        emulated::{emulated, recorded},
+        one_of_two,
+    },
     draft::Draft,
 };
-use longhaul_lab::Method;
 use record::{Limit, LimitShares, RunResults, slowest_hop};
 use scenario::Scenario;
+use sim::Simulated;
 
 /// The shares of kernel and simulator differ by no more.
 const APART: f64 = 0.10;
@@ -43,11 +47,11 @@ enum Compared {
 /// Holds the machine, runs both, and compares.
 fn assert_planted(planted: Limit, scenario: &Scenario, compared: Compared) {
     let _turn = one_of_two();
-    let simulated_run = recorded(&scenario.runs, Method::Sim);
+    let simulated_run = recorded(&scenario.runs, &Simulated);
     let simulated = shares(&simulated_run);
     assert_eq!(simulated.largest(), planted, "simulated: {simulated:?}");
     credible(|| {
-        let recorded = recorded(&scenario.runs, Method::Emu);
+        let recorded = emulated(&scenario.runs);
         let emulated = shares(&recorded);
         let mut wrong = Vec::new();
         if emulated.largest() != planted {

@@ -10,4 +10,3 @@ mod draft;
 mod limits;
 mod pacing;
 mod queue;
-mod sources;

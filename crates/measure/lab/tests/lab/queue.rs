@@ -2,10 +2,14 @@
 //! Queue disciplines under the kernel's TCP and under the simulated one: the same link does alike to both.
 //! Takes root.
 
-use crate::common::{Measured, credible, emulated::recorded, one_of_two};
-use longhaul_lab::Method;
+use crate::common::{
+    Measured, credible,
+    emulated::{emulated, recorded},
+    one_of_two,
+};
 use record::RunResults;
 use scenario::Scenario;
+use sim::Simulated;
 
 /// Two downloads of 8 MB over 40 Mb/s and 30 ms, some three seconds, three times: each repeat begins its
 /// flows at other moments.
@@ -81,9 +85,9 @@ fn emulator_and_simulator_agree_about_every_discipline() {
     let _turn = one_of_two();
     for (kind, ecn) in [("red", true), ("pie", false), ("codel", true), ("fq_codel", false)] {
         let runs = scenario(kind, ecn).runs;
-        let simulated = Found::of_all(&recorded(&runs, Method::Sim));
+        let simulated = Found::of_all(&recorded(&runs, &Simulated));
         credible(|| {
-            let recorded = recorded(&runs, Method::Emu);
+            let recorded = emulated(&runs);
             let found = Found::of_all(&recorded);
             println!("{kind}, ecn {ecn}: emulated {found:?}, simulated {simulated:?}");
             let mut wrong = Vec::new();

@@ -483,7 +483,8 @@ fn kernel_algorithm_name_selects_kernel_parameters() {
         ))
     };
     let bbr = congestion::Algorithm::find("bbr").unwrap();
-    let params = |profile, name| longhaul_sim::params(&run(profile)[0], name).unwrap();
+    let params =
+        |profile, name| experiment::congestion_controls::params(&run(profile)[0], name).unwrap();
     let linux = &bbr.set("linux").unwrap().params;
     assert_ne!(linux.values(), bbr.default_set().values());
     assert_eq!(params("linux", "bbr").values(), linux.values());

@@ -2,48 +2,37 @@
 //! All runs of a scenario, each into a folder of its own. What is there already, as the scenario has
 //! it now, is not run again.
 //!
-//! One way for every method: jobs take the next run from a queue and tell the caller's thread what
-//! happens; it alone watches and collects. Emulated runs take one job, simulated ones as many as
-//! there are processors. An error or a signal ends all jobs.
+//! Jobs take the next run from a queue and tell the caller's thread what happens; it alone watches and collects. Runs that
+//! disturb each other take one job. An error or a signal ends all jobs.
 
 use crate::{
-    emulation::{self, EmuContext},
-    error::LabError,
-    method::Method,
-    payload::Payloads,
+    error::ExperimentError,
+    method::{Method, Progress, RunContext, prepare_all},
     record_directories::{Found, WorkDirectory, keep_logs, on_record},
-    simulation::{self, Progress, SimContext},
 };
-use record::{Record, RunResults};
+use record::RunResults;
 use scenario::Run;
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
     thread,
+    time::{Instant, SystemTime},
 };
-
-/// How often a run is emulated that turns out invalid: what kept the emulator from keeping up is
-/// often gone a moment later.
-const ATTEMPTS: u32 = 2;
 
 /// How to run a scenario.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The folder that the records' folders go into; those of `sim` into its subfolder `sim`.
+    /// The folder that the records' folders go into.
     pub out: PathBuf,
-    /// How.
-    pub method: Method,
-    /// Runs at the same time; at least 1, and with [`Method::Emu`] no more.
+    /// Runs at the same time; at least 1, and no more by a method whose runs disturb each other.
     pub jobs: usize,
     /// Which recorded runs are reused.
     pub known: ReusePolicy,
-    /// The program that is a depot.
-    pub longhaul: PathBuf,
     /// The command line to put on record.
     pub command: Vec<String>,
 }
@@ -93,11 +82,11 @@ pub enum RunEvent<'a> {
 /// If the method can't do one of the runs, none takes place.
 pub fn run_all(
     runs: &[Run],
+    method: &dyn Method,
     options: &Options,
     mut watch: impl FnMut(Event<'_>),
-) -> Result<Vec<RunResults>, LabError> {
-    let method = options.method;
-    let runs = method.prepare_all(runs)?;
+) -> Result<Vec<RunResults>, ExperimentError> {
+    let runs = prepare_all(method, runs)?;
     let mut recorded = Vec::with_capacity(runs.len());
     for (index, run) in runs.iter().enumerate() {
         let found = on_record(&method.folder(&options.out, run), run, method)?;
@@ -117,22 +106,19 @@ pub fn run_all(
             Found::Record { .. } | Found::Nothing => None,
         });
     }
-    let interrupted = host::stop_flag().map_err(|e| LabError::system("watch for signals", e))?;
+    let interrupted =
+        host::stop_flag().map_err(|e| ExperimentError::system("watch for signals", e))?;
     let work = WorkDirectory::new(&options.out)?;
     let todo: Vec<usize> = (0..runs.len()).filter(|&index| recorded[index].is_none()).collect();
-    let jobs = if method.side_by_side() { options.jobs.clamp(1, todo.len().max(1)) } else { 1 };
+    let jobs =
+        if method.runs_side_by_side() { options.jobs.clamp(1, todo.len().max(1)) } else { 1 };
     let queue = Mutex::new(todo.into_iter());
     let mut failed = None;
     thread::scope(|scope| {
         let (say, heard) = mpsc::channel();
         for _ in 0..jobs {
-            let mut job = Job {
-                options,
-                work: &work,
-                payloads: Payloads::new(work.path().to_owned()),
-                interrupted: &interrupted,
-                say: say.clone(),
-            };
+            let job =
+                Job { method, options, work: &work, interrupted: &interrupted, say: say.clone() };
             let (runs, queue) = (&runs, &queue);
             scope.spawn(move || {
                 while let Some(index) = job.next(queue) {
@@ -161,7 +147,7 @@ pub fn run_all(
     });
     match failed {
         Some(error) => Err(error),
-        None => recorded.into_iter().collect::<Option<_>>().ok_or(LabError::Interrupted),
+        None => recorded.into_iter().collect::<Option<_>>().ok_or(ExperimentError::Interrupted),
     }
 }
 
@@ -170,14 +156,14 @@ enum Message {
     Begins,
     Goes(Progress),
     Ended(Box<RunResults>),
-    Failed(LabError),
+    Failed(ExperimentError),
 }
 
 /// Takes runs, one after the other.
 struct Job<'a> {
+    method: &'a dyn Method,
     options: &'a Options,
     work: &'a WorkDirectory,
-    payloads: Payloads,
     interrupted: &'a AtomicBool,
     say: mpsc::Sender<(usize, Message)>,
 }
@@ -189,13 +175,8 @@ impl Job<'_> {
         if self.interrupted.load(Ordering::Relaxed) { None } else { next() }
     }
 
-    fn run(&mut self, index: usize, run: &Run) {
-        let folder = self.options.method.folder(&self.options.out, run);
-        let ended = match self.options.method {
-            Method::Emu => self.emulate(index, run, &folder),
-            Method::Sim => self.simulate(index, run, &folder),
-        };
-        if let Err(error) = ended {
+    fn run(&self, index: usize, run: &Run) {
+        if let Err(error) = self.to_a_record(index, run) {
             self.tell(index, Message::Failed(error));
         }
     }
@@ -205,47 +186,35 @@ impl Job<'_> {
         let _ = self.say.send((index, message));
     }
 
-    fn ended(&self, index: usize, record: Record) {
-        self.tell(index, Message::Ended(Box::new(record.into())));
-    }
-
-    fn emulate(&mut self, index: usize, run: &Run, folder: &Path) -> Result<(), LabError> {
-        for _ in 0..ATTEMPTS {
+    /// Tries until the run counts, and as often as the method says.
+    fn to_a_record(&self, index: usize, run: &Run) -> Result<(), ExperimentError> {
+        let folder = self.method.folder(&self.options.out, run);
+        for _ in 0..self.method.attempts() {
             self.tell(index, Message::Begins);
-            let of_run = self.work.folder("run")?;
-            let mut context = EmuContext {
-                folder: &of_run,
-                longhaul: &self.options.longhaul,
-                command: &self.options.command,
-                payloads: &mut self.payloads,
-                interrupted: self.interrupted,
-            };
-            let record = emulation::run(run, &mut context)?;
-            self.work.replace(folder, &record)?;
-            keep_logs(&of_run, folder)?;
-            fs::remove_dir_all(&of_run).map_err(|e| LabError::file("remove", &of_run, e))?;
-            let valid = record.manifest.valid;
-            self.ended(index, record);
-            if valid {
+            let of_run = self.work.folder(&format!("run-{}", run.id))?;
+            let record = self.method.run(
+                run,
+                &mut RunContext {
+                    folder: &of_run,
+                    shared: self.work.path(),
+                    command: &self.options.command,
+                    started: SystemTime::now(),
+                    begun: Instant::now(),
+                    interrupted: self.interrupted,
+                    on_progress: &mut |progress| self.tell(index, Message::Goes(progress)),
+                    on_partial_record: &mut |record| self.work.replace(&folder, record),
+                },
+            )?;
+            self.work.replace(&folder, &record)?;
+            keep_logs(&of_run, &folder)?;
+            fs::remove_dir_all(&of_run)
+                .map_err(|error| ExperimentError::file("remove", &of_run, error))?;
+            let is_valid = record.manifest.valid;
+            self.tell(index, Message::Ended(Box::new(record.into())));
+            if is_valid {
                 break;
             }
         }
-        Ok(())
-    }
-
-    fn simulate(&mut self, index: usize, run: &Run, folder: &Path) -> Result<(), LabError> {
-        self.tell(index, Message::Begins);
-        let record = simulation::run(
-            run,
-            &mut SimContext {
-                command: &self.options.command,
-                interrupted: self.interrupted,
-                on_progress: &mut |progress| self.tell(index, Message::Goes(progress)),
-                on_partial_record: &mut |record| self.work.replace(folder, record),
-            },
-        )?;
-        self.work.replace(folder, &record)?;
-        self.ended(index, record);
         Ok(())
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The part of a manifest that does not depend on the method.
 
-use crate::{machine, method::Method, prediction, source_hash};
+use crate::{machine, method::Method, prediction};
 use record::{Manifest, SCHEMA, manifest};
 use scenario::Run;
 use std::time::SystemTime;
 
 /// The manifest of a valid run, without the values that only its method knows.
-pub fn of(run: &Run, method: Method, command: &[String], started: SystemTime) -> Manifest {
+pub fn of(run: &Run, method: &dyn Method, command: &[String], started: SystemTime) -> Manifest {
     let references = run.references.iter();
     Manifest {
         schema: SCHEMA,
@@ -26,7 +26,7 @@ pub fn of(run: &Run, method: Method, command: &[String], started: SystemTime) ->
         command: command.to_vec(),
         started: humantime::format_rfc3339_seconds(started).to_string(),
         versions: machine::versions(std::iter::empty()),
-        sources: Some(source_hash::of(method).to_owned()),
+        sources: Some(method.source_hash().to_owned()),
         machine: Some(machine::describe()),
         nodes: [].into(),
         congestion_controls: [].into(),

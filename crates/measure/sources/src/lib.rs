@@ -17,19 +17,15 @@ use std::{
 };
 use toml::{Table, Value};
 
-/// What decides the figures of each method, by its name: the simulator is the only part of the
-/// crate `lab` that an emulated run does without, and a simulated run does without all others.
-pub fn of_methods(lab: &Path) -> [(&'static str, Sources); 2] {
-    let root = lab.join("../../..");
-    let simulator = canonical(&lab.join("../sim"));
-    let mut simulated = Sources::of(&root, &simulator);
-    simulated.join(Sources::alone(lab));
-    let mut emulated = Sources::without(&root, lab, &[simulator]);
-    for sources in [&mut simulated, &mut emulated] {
-        // The congestion controls, which crates compile from here.
-        sources.add(root.join("cc"));
+/// For a build script: has the crate rebuilt when its sources change, and gives it their hash as `LONGHAUL_SOURCES`.
+pub fn print(root: &Path, sources: &Sources) {
+    for path in sources.watched() {
+        println!("cargo::rerun-if-changed={}", path.display());
     }
-    [("SIM", simulated), ("EMU", emulated)]
+    for manifest in ["Cargo.toml", "Cargo.lock"] {
+        println!("cargo::rerun-if-changed={}", root.join(manifest).display());
+    }
+    println!("cargo::rustc-env=LONGHAUL_SOURCES={}", sources.digest());
 }
 
 /// What decides a result: directories of crates, further files, and libraries.
@@ -55,21 +51,9 @@ impl Sources {
         sources
     }
 
-    /// One crate's own files and nothing that it depends on.
-    pub fn alone(krate: &Path) -> Self {
-        Self { crates: BTreeSet::from([canonical(krate)]), ..Self::default() }
-    }
-
     /// Adds a file or directory from outside the crates.
     pub fn add(&mut self, path: PathBuf) {
         self.more.push(path);
-    }
-
-    /// Takes over what others are made of.
-    pub fn join(&mut self, others: Self) {
-        self.crates.extend(others.crates);
-        self.libraries.extend(others.libraries);
-        self.more.extend(others.more);
     }
 
     fn walk(&mut self, workspace: &Workspace, krate: &Path, except: &[PathBuf]) {

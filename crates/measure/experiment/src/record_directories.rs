@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where records and the files of a run in progress lie.
 
-use crate::{congestion_controls, error::LabError, method::Method, source_hash};
-use record::{Record, manifest::CongestionControl};
+use crate::{error::ExperimentError, method::Method};
+use record::Record;
 use scenario::Run;
 use std::{
-    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -21,34 +20,22 @@ pub enum Found {
 
 /// The record of the same run by the same method, if any. A record of another scenario is
 /// refused, so that no measurement is overwritten.
-pub fn on_record(folder: &Path, run: &Run, method: Method) -> Result<Found, LabError> {
+pub fn on_record(folder: &Path, run: &Run, method: &dyn Method) -> Result<Found, ExperimentError> {
     let Ok(record) = Record::open(folder) else { return Ok(Found::Nothing) };
     let same = serde_json::to_value(run).is_ok_and(|run| run == record.manifest.scenario);
     if !same || record.manifest.method != method.name() {
         let other = if same { "by another method" } else { "of a scenario with other settings" };
-        return Err(LabError::Unsupported(format!(
+        return Err(ExperimentError::Unsupported(format!(
             "{} holds this run {other}; give another --out, or remove it",
             folder.display()
         )));
     }
-    let same_program = record.manifest.sources.as_deref() == Some(source_hash::of(method));
-    Ok(if record.manifest.valid && same_files(run, method, &record) {
+    let same_program = record.manifest.sources.as_deref() == Some(method.source_hash());
+    Ok(if record.manifest.valid && method.has_same_inputs(run, &record) {
         Found::Record { of_run: Box::new(record), same_program }
     } else {
         Found::Nothing
     })
-}
-
-/// Whether the congestion controls that are compiled from files were of the same contents. Their names are in the
-/// scenario.
-fn same_files(run: &Run, method: Method, record: &Record) -> bool {
-    let hashes = |controls: &BTreeMap<String, CongestionControl>| -> Vec<Option<String>> {
-        controls.values().map(|control| Some(control.file.as_ref()?.sha256.clone())).collect()
-    };
-    // An unknown name is refused before.
-    method == Method::Emu
-        || congestion_controls::simulated(run)
-            .is_ok_and(|now| hashes(&now) == hashes(&record.manifest.congestion_controls))
 }
 
 /// A folder for files that no record needs; removed in the end. It is next to the directory of the
@@ -59,8 +46,8 @@ impl WorkDirectory {
     const PREFIX: &str = ".longhaul-";
 
     /// Makes the folder of the records, too.
-    pub fn new(out: &Path) -> Result<Self, LabError> {
-        let failed = |e| LabError::file("make a working directory next to", out, e);
+    pub fn new(out: &Path) -> Result<Self, ExperimentError> {
+        let failed = |e| ExperimentError::file("make a working directory next to", out, e);
         fs::create_dir_all(out).map_err(failed)?;
         // nginx takes the paths in its configuration as they are seen from its own folder.
         let out = fs::canonicalize(out).map_err(failed)?;
@@ -96,25 +83,27 @@ impl WorkDirectory {
     }
 
     /// A folder in it, made where there is none.
-    pub fn folder(&self, name: &str) -> Result<PathBuf, LabError> {
+    pub fn folder(&self, name: &str) -> Result<PathBuf, ExperimentError> {
         let folder = self.0.join(name);
-        fs::create_dir_all(&folder).map_err(|e| LabError::file("make", &folder, e))?;
+        fs::create_dir_all(&folder).map_err(|e| ExperimentError::file("make", &folder, e))?;
         Ok(folder)
     }
 
     /// Puts a record where one may be that does not count. The new one is written whole before the
     /// old one is moved aside: however this ends, the folder holds a whole record or none.
-    pub fn replace(&self, folder: &Path, record: &Record) -> Result<(), LabError> {
+    pub fn replace(&self, folder: &Path, record: &Record) -> Result<(), ExperimentError> {
         let of_run = self.folder(&format!("record-{}", record.manifest.id))?;
         let (written, aside) = (of_run.join("new"), of_run.join("old"));
         record.write(&written)?;
         if folder.exists() {
-            fs::rename(folder, &aside).map_err(|e| LabError::file("move aside", folder, e))?;
+            fs::rename(folder, &aside)
+                .map_err(|e| ExperimentError::file("move aside", folder, e))?;
         } else if let Some(above) = folder.parent() {
-            fs::create_dir_all(above).map_err(|e| LabError::file("make", above, e))?;
+            fs::create_dir_all(above).map_err(|e| ExperimentError::file("make", above, e))?;
         }
-        fs::rename(&written, folder).map_err(|e| LabError::file("put a record into", folder, e))?;
-        fs::remove_dir_all(&of_run).map_err(|e| LabError::file("remove", &of_run, e))
+        fs::rename(&written, folder)
+            .map_err(|e| ExperimentError::file("put a record into", folder, e))?;
+        fs::remove_dir_all(&of_run).map_err(|e| ExperimentError::file("remove", &of_run, e))
     }
 }
 
@@ -126,14 +115,14 @@ impl Drop for WorkDirectory {
 }
 
 /// Copies the logs of servers and clients to the record.
-pub fn keep_logs(from: &Path, folder: &Path) -> Result<(), LabError> {
+pub fn keep_logs(from: &Path, folder: &Path) -> Result<(), ExperimentError> {
     let to = folder.join("logs");
-    let failed = |e| LabError::file("keep the logs in", &to, e);
-    fs::create_dir_all(&to).map_err(failed)?;
+    let failed = |e| ExperimentError::file("keep the logs in", &to, e);
     for entry in fs::read_dir(from).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         if let (Some(name), true) = (path.file_name(), path.extension().is_some_and(|e| e == "log"))
         {
+            fs::create_dir_all(&to).map_err(failed)?;
             fs::copy(&path, to.join(name)).map_err(failed)?;
         }
     }

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Runs a scenario by a method, and archives it. A method ([`Method`]) says what it can't do, and takes one run to a record:
+//! `sim` in virtual time, `lab` by emulation.
+//!
+//! ```text
+//! run_all   the runs' queue: what is on record is not run again, the rest goes to jobs
+//!   record_directories   where records lie, and what makes one outdated
+//!   obstacles            what is in the way of runs, said at once
+//! manifest               the part of a record that does not depend on the method, with predictions of closed forms
+//! congestion_controls    those that runs name, with their parameters
+//! ```
+
+mod batch;
+pub mod congestion_controls;
+mod error;
+mod machine;
+pub mod manifest;
+mod method;
+mod obstacles;
+mod prediction;
+mod record_directories;
+
+pub use batch::{Event, Options, ReusePolicy, RunEvent, run_all};
+pub use congestion_controls::check_congestion_controls;
+pub use error::ExperimentError;
+pub use machine::versions;
+pub use method::{Method, Progress, RunContext, prepare_all};
+pub use obstacles::{Obstacle, Obstacles};
