@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the tests of several crates share.
 
+pub mod draft;
+pub mod fuzz;
+pub mod http_server;
 mod turn;
+mod wait;
 
 pub use turn::{Turn, alone, one_of_two, with_kernel_names};
+pub use wait::until;

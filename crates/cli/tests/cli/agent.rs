@@ -2,7 +2,7 @@
 //! `longhaul agent`: SOCKS5 and HTTP proxy on this machine, with real clients.
 
 use crate::{
-    chain::{Chain, eventually},
+    chain::Chain,
     common::{call, json, refused, refusing_address, text},
 };
 use std::{
@@ -15,6 +15,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use testkit::until;
 
 /// An agent that runs; killed when dropped.
 pub struct Agent {
@@ -138,7 +139,7 @@ fn curl_goes_through_both_depots_by_every_kind_of_proxy() {
         assert!(!said.to_lowercase().contains("proxy-connection"), "{said}");
     }
     // All of these, and none by another route.
-    eventually("connections end", || agent.status()["connections"].as_array().unwrap().is_empty());
+    until("connections end", || agent.status()["connections"].as_array().unwrap().is_empty());
     let status = agent.status();
     assert_eq!(
         (&status["direct"], &status["fell_back"], &status["failed"]),

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul cc`: what a person does with congestion controls in the running kernel, also wrongly.
 
-use crate::common::{
-    Kernel, call, done, json, longhaul, ours, refused, setting, text, two_nodes, until,
-};
+use crate::common::{Kernel, call, done, json, longhaul, ours, refused, setting, text, two_nodes};
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use std::{
@@ -12,6 +10,7 @@ use std::{
     process::Command,
     thread,
 };
+use testkit::until;
 
 /// Its entry in `cc list --json`.
 fn listed(name: &str) -> Value {

@@ -9,7 +9,6 @@ use std::{
     path::PathBuf,
     process::{Command, Output, Stdio},
     thread,
-    time::{Duration, Instant},
 };
 
 /// What Python programs begin with: the server's address, and an exchange with it up to the end of both directions.
@@ -135,13 +134,4 @@ impl Chain {
 pub fn kill(signal: &str, pid: u32) {
     let sent = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
     assert!(sent.unwrap().success());
-}
-
-/// Waits until it holds.
-pub fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }

@@ -4,14 +4,14 @@
 use crate::{
     common::{done, longhaul, scenario, text},
     depot::Depot,
-    draft::Draft,
-    http_server::{Conn, Request, Server},
 };
 use std::{
     fs::File,
     io::Read,
     process::{Command, Output, Stdio},
 };
+use testkit::draft::Draft;
+use testkit::http_server::{Conn, Request, Server};
 
 /// The end of a pipe for a writer, whose reader has gone.
 fn closed() -> Stdio {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the tests of the command line share: calling it, and looking at what it leaves behind.
 
-use crate::draft::Draft;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use std::{
@@ -10,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
 };
+use testkit::draft::Draft;
 
 pub use testkit::{Turn, alone, one_of_two, with_kernel_names};
 
@@ -142,15 +142,6 @@ pub fn processes_with(what: &str) -> Vec<String> {
         .map(|line| text(&line).replace('\0', " "))
         .filter(|line| line.contains(what))
         .collect()
-}
-
-/// Waits until something holds; a test that waits in vain fails with `what`.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let started = std::time::Instant::now();
-    while !holds() {
-        assert!(started.elapsed().as_secs() < 20, "waited in vain for: {what}");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
 }
 
 /// An address that refuses connections. It stays bound until the process ends, without a listener: a port that is only

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! longhaul's congestion controls where scenarios and depots name them.
 
-use crate::common::{
-    Kernel, done, json, longhaul, measured, ours, refused, text, two_nodes, until,
-};
+use crate::common::{Kernel, done, json, longhaul, measured, ours, refused, text, two_nodes};
 use record::Record;
 use std::path::{Path, PathBuf};
+use testkit::until;
 
 /// Two depots, each link different from the next; the middle hop is H-TCP's.
 const HTCP_BETWEEN_DEPOTS: &str = r#"

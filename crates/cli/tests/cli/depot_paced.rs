@@ -3,8 +3,7 @@
 //! by rules that root has put in the kernel for it; the depot itself has no rights.
 
 use crate::{
-    common::{Kernel, call, done, json, longhaul, refused, text, until},
-    draft::Draft,
+    common::{Kernel, call, done, json, longhaul, refused, text},
     pace::{Cleared, pins},
 };
 use scenario::Scenario;
@@ -18,6 +17,8 @@ use std::{
     process::{Child, Command, Stdio},
     thread,
 };
+use testkit::draft::Draft;
+use testkit::until;
 use wan::{Wan, device_name};
 
 /// A user whom nothing belongs to.

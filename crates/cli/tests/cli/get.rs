@@ -5,7 +5,6 @@
 use crate::{
     common::{call, longhaul, refused, text},
     depot::Depot,
-    http_server::{Conn, Request, Server},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -16,8 +15,10 @@ use std::{
     path::Path,
     process::{Child, Command, Output, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
+use testkit::http_server::{Conn, Request, Server};
+use testkit::until;
 
 const LENGTH: usize = 400_000;
 
@@ -167,14 +168,6 @@ fn halting() -> Server {
     })
 }
 
-fn wait_for(condition: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < Duration::from_secs(20), "nothing happens");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 fn begun(server: &Server, directory: &Path) -> Child {
     let file = path(directory, "f");
     let mut command = get(&[&server.url("/f"), "-o", &file]);
@@ -188,7 +181,9 @@ fn stopped_get_names_the_remedy_and_resumes() {
         let server = halting();
         let child = begun(&server, directory.path());
         let part = directory.path().join("f.part");
-        wait_for(|| fs::metadata(&part).is_ok_and(|data| data.len() as usize >= LENGTH / 2));
+        until("something happens", || {
+            fs::metadata(&part).is_ok_and(|data| data.len() as usize >= LENGTH / 2)
+        });
         kill_process(Pid::from_child(&child), signal).unwrap();
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(code));
@@ -205,7 +200,7 @@ fn killed_get_resumes() {
     let directory = tempfile::tempdir().unwrap();
     let server = halting();
     let mut child = begun(&server, directory.path());
-    wait_for(|| directory.path().join("f.part.json").exists());
+    until("something happens", || directory.path().join("f.part.json").exists());
     child.kill().unwrap();
     child.wait().unwrap();
     continues(&server, directory.path());

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul intercept` on a router between a client and the rest of the world, in network namespaces.
 
-use crate::{
-    chain::eventually,
-    common::{longhaul, text},
-};
+use crate::common::{longhaul, text};
 use host::{Namespace, iproute};
 use serde_json::Value;
 use std::{
@@ -16,6 +13,7 @@ use std::{
     thread,
     time::Duration,
 };
+use testkit::until;
 
 const CLIENT: &str = "10.1.0.2";
 const ROUTER: &str = "203.0.113.1";
@@ -132,14 +130,14 @@ impl World {
     fn nothing_is_left(&self) {
         let shows =
             |program: &str, arguments: &[&str]| text(&self.on_router(program, arguments).stdout);
-        eventually("the table goes", || shows("nft", &["list", "tables"]).is_empty());
+        until("the table goes", || shows("nft", &["list", "tables"]).is_empty());
         for version in ["-4", "-6"] {
-            eventually("the rule goes", || !shows("ip", &[version, "rule"]).contains("0x4c48"));
+            until("the rule goes", || !shows("ip", &[version, "rule"]).contains("0x4c48"));
             let route = || shows("ip", &[version, "route", "show", "table", "all"]);
-            eventually("the route goes", || !route().contains("19528"));
+            until("the route goes", || !route().contains("19528"));
         }
         let inode = self.router.inode().unwrap();
-        eventually("all processes go", || !has_process_in(inode));
+        until("all processes go", || !has_process_in(inode));
     }
 }
 
@@ -252,13 +250,11 @@ fn connections_of_clients_go_through_depots() {
     assert_eq!(status["up_bytes"], 2_000_000, "{status}");
     assert_eq!(status["held"], 0, "{status}");
     let open = connect(&world.client, SERVER, ECHO).unwrap();
-    eventually("it is shown", || {
-        world.status()["connections"][0]["destination"] == "198.51.100.7:7"
-    });
+    until("it is shown", || world.status()["connections"][0]["destination"] == "198.51.100.7:7");
     let shown = world.status()["connections"][0].to_string();
     assert!(shown.contains(NEAR) && shown.contains(FAR) && shown.contains(CLIENT), "{shown}");
     drop(open);
-    eventually("it ends", || world.status()["connections"].as_array().is_some_and(Vec::is_empty));
+    until("it ends", || world.status()["connections"].as_array().is_some_and(Vec::is_empty));
 }
 
 #[test]
@@ -436,7 +432,7 @@ fn settings_reload_and_bad_ones_change_nothing() {
     assert_eq!(seen_as(&world.client, SERVER), CLIENT);
     fs::write(&file, settings("*:7")).unwrap();
     intercept.await_log("read");
-    eventually("it is used", || seen_as(&world.client, SERVER) == SERVER);
+    until("it is used", || seen_as(&world.client, SERVER) == SERVER);
     fs::write(&file, settings("host.example:7")).unwrap();
     intercept.await_log("host.example:7: packets carry addresses and no names");
     assert_eq!(seen_as(&world.client, SERVER), SERVER);
@@ -489,7 +485,7 @@ fn a_flood_of_forged_syns_is_bounded() {
     assert!(sent.status.success(), "{}", text(&sent.stderr));
     let held = world.status()["held"].as_u64().unwrap();
     assert!((1..=4096).contains(&held), "{held} are held");
-    eventually("clients are served again", || connect(&world.client, SERVER, ECHO).is_ok());
+    until("clients are served again", || connect(&world.client, SERVER, ECHO).is_ok());
 }
 
 #[test]

@@ -3,12 +3,13 @@
 
 use crate::common::{
     alone, call, done, longhaul, measured, namespaces, one_of_two, processes_with, refused,
-    scenario, text, until,
+    scenario, text,
 };
 use std::{
     path::{Path, PathBuf},
     process::{Child, Stdio},
 };
+use testkit::until;
 
 /// Small and quick: one depot, IPv6, a lossy link, a queue of packets.
 const SMALL: &str = r#"

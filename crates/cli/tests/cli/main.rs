@@ -17,8 +17,6 @@ mod depot_check;
 mod depot_control;
 mod depot_paced;
 mod documented_commands;
-#[path = "../../../spine/scenario/tests/draft/mod.rs"]
-mod draft;
 mod emulated;
 mod export;
 mod failover;
@@ -28,9 +26,6 @@ mod figures_guide;
 mod gap_packets;
 mod gateway;
 mod get;
-#[allow(dead_code, reason = "tests of the client use all of it")]
-#[path = "../../../move/transfer/tests/transfer/server.rs"]
-mod http_server;
 mod intercept;
 mod interop;
 mod lab;

@@ -3,7 +3,7 @@
 //! wrongly.
 
 use crate::{
-    common::{longhaul, one_of_two, refused, text, two_nodes, until},
+    common::{longhaul, one_of_two, refused, text, two_nodes},
     wan::Up,
 };
 use serde_json::Value;
@@ -12,6 +12,7 @@ use std::{
     io::{BufRead, BufReader, Read},
     process::{Child, ChildStderr, Command, Stdio},
 };
+use testkit::until;
 
 /// A monitor at work: loopback in a network namespace of its own, unless something else is around it.
 struct Watching {

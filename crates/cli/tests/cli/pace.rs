@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul pace`: normal and wrong use, and leftovers of a killed command.
 
-use crate::common::{Kernel, call, done, json, longhaul, processes_with, refused, until};
+use crate::common::{Kernel, call, done, json, longhaul, processes_with, refused};
 use ::kernel::pace::{self, Method};
 use host::Namespace;
 use serde_json::Value;
@@ -13,6 +13,7 @@ use std::{
     thread,
     time::Duration,
 };
+use testkit::until;
 
 const DEVICE: &str = "pace0";
 

@@ -3,7 +3,6 @@
 //! can use a proxy. The programs are those of `tests/programs/table.toml`.
 
 use crate::{
-    chain::eventually,
     common::{call, text},
     emulated::{B, D1, D2, On, depot, network},
     wan::Up,
@@ -17,6 +16,7 @@ use std::{
     thread::sleep,
     time::{Duration, Instant},
 };
+use testkit::until;
 
 /// `tests/programs/table.toml`.
 #[derive(Deserialize)]
@@ -165,7 +165,7 @@ impl Servers {
         let arguments: Vec<&str> = command.split(' ').skip(1).collect();
         let longhaul = env!("CARGO_BIN_EXE_longhaul");
         let _interceptor = On::start(&self.network, "a", longhaul, &arguments);
-        eventually("it is at work", || {
+        until("it is at work", || {
             self.network.exec("a", &["nft", "list", "tables"]).contains("longhaul")
         });
         self.transfer("ncat --recv-only $B 7000 > $OUT", "");

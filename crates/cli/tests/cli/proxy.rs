@@ -2,7 +2,6 @@
 //! `[proxy]`: real curl that uses a depot as its proxy.
 
 use crate::{
-    chain::eventually,
     common::{done, longhaul, text},
     depot::Depot,
 };
@@ -12,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
+use testkit::until;
 
 /// Runs openssl, which has to be there as for an operator.
 fn openssl(dir: &Path, arguments: &[&str], input: &str) -> String {
@@ -237,7 +237,7 @@ fn operator_sees_and_denies_a_proxys_clients() {
     let list = say(&["transfers"]);
     assert!(list.contains(" ann ") && list.contains(&target), "{list}");
     say(&["deny", "--client", "127.0.0.1", "--for", "1h"]);
-    eventually("the tunnel ends", || say(&["transfers"]).contains("no open transfers"));
+    until("the tunnel ends", || say(&["transfers"]).contains("no open transfers"));
     let ann = format!("http://ann:secret@{}", proxy.listen);
     let (code, statuses, _) = setting.curl(&ann, &setting.urls()[0], &[]);
     assert!(code != 0 && statuses == "403 000", "{statuses}");

@@ -4,7 +4,6 @@
 use crate::{
     common::{longhaul, refused, text},
     depot::Depot,
-    http_server::{Conn, Request, Server},
 };
 use serde_json::Value;
 use std::{
@@ -13,6 +12,7 @@ use std::{
     process::{Command, Stdio},
     sync::{Arc, Mutex},
 };
+use testkit::http_server::{Conn, Request, Server};
 
 fn put(arguments: &[&str]) -> Command {
     let mut command = longhaul();

@@ -2,7 +2,7 @@
 //! `longhaul run`: programs that nobody changes, through two depots.
 
 use crate::{
-    chain::{Chain, ENDS, PRELUDE, eventually, kill},
+    chain::{Chain, ENDS, PRELUDE, kill},
     common::{refusing_address, text},
     depot::Depot,
 };
@@ -13,6 +13,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
+use testkit::until;
 
 #[test]
 fn run_passes_streams_and_exit_codes_on() {
@@ -227,13 +228,13 @@ with open({done:?}, "w") as f: f.write(f"{{peer}}\n")
     let script = chain.write("daemon.py", &script);
     let output = chain.run(&[], &["python3", script.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
-    eventually("its child has begun", || pid.exists());
+    until("its child has begun", || pid.exists());
     fs::write(&go, "").unwrap();
     let peer = || fs::read_to_string(&done).ok().filter(|peer| peer.ends_with('\n'));
-    eventually("what was left behind connects", || peer().is_some());
+    until("what was left behind connects", || peer().is_some());
     let peer = format!(":{}", peer().unwrap().trim());
     assert!(chain.near.listen.ends_with(&peer), "{peer}");
-    eventually("the supervisor ends", || processes(&chain.via()).is_empty());
+    until("the supervisor ends", || processes(&chain.via()).is_empty());
 }
 
 /// The processes whose command line has this in it.
@@ -260,7 +261,7 @@ time.sleep(60)
     );
     let mut child = chain.command(&[], &["python3", "-c", &script]).spawn().unwrap();
     let begun = || fs::read_to_string(&ready).is_ok_and(|text| !text.is_empty());
-    eventually("the program has begun", begun);
+    until("the program has begun", begun);
     kill("TERM", child.id());
     assert_eq!(child.wait().unwrap().code(), Some(5));
 
@@ -276,14 +277,12 @@ open({said:?}, "w").write(errno.errorcode[socket.socket().connect_ex((host, port
     );
     let mut command = chain.command(&[], &["python3", "-c", &script]);
     let child = command.stderr(Stdio::piped()).spawn().unwrap();
-    eventually("the program has begun", begun);
+    until("the program has begun", begun);
     kill("KILL", fs::read_to_string(&ready).unwrap().parse().unwrap());
     let output = child.wait_with_output().unwrap();
     let err = text(&output.stderr);
     assert!(output.status.code() == Some(1) && err.contains("the supervisor was killed"), "{err}");
-    eventually("the program goes on", || {
-        fs::read_to_string(&said).is_ok_and(|said| said == "ENOSYS")
-    });
+    until("the program goes on", || fs::read_to_string(&said).is_ok_and(|said| said == "ENOSYS"));
 }
 
 /// As a user without rights, and without the memory of its programs to look into.

@@ -3,7 +3,7 @@
 
 use crate::{
     agent::Agent,
-    chain::{Chain, ENDS, PRELUDE, eventually, kill},
+    chain::{Chain, ENDS, PRELUDE, kill},
     common::{refusing_address, text},
 };
 use std::{
@@ -15,6 +15,7 @@ use std::{
     thread,
     time::Duration,
 };
+use testkit::until;
 
 /// Listens where a depot should, and does this with each connection.
 pub fn in_place_of_depot(act: impl Fn(TcpStream) + Send + 'static) -> String {
@@ -297,7 +298,7 @@ socket.socket().connect_ex((host, port))
     let mut connection = held.await_connect();
     kill("KILL", pid.parse().unwrap());
     assert_eq!(program.end().0, Some(137));
-    eventually("the supervisor ends", || !fs::exists(format!("/proc/{supervisor}")).unwrap());
+    until("the supervisor ends", || !fs::exists(format!("/proc/{supervisor}")).unwrap());
     connection.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut rest = Vec::new();
     let ended = connection.read_to_end(&mut rest);

@@ -3,7 +3,7 @@
 
 use crate::{
     agent::Agent,
-    chain::{Chain, PRELUDE, eventually},
+    chain::{Chain, PRELUDE},
     common::{refused, text},
 };
 use std::{
@@ -11,6 +11,7 @@ use std::{
     io::{Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
 };
+use testkit::until;
 
 /// Functions of programs: a connection and its exchange; whether it was direct.
 const CONNECTIONS: &str = r"
@@ -128,7 +129,7 @@ fn used(agent: &Agent, chain: &Chain, size: usize) -> bool {
     let was_direct = is_direct(agent);
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!(stream.read(&mut [0]).unwrap(), 0);
-    eventually("it ends", || agent.status()["connections"].as_array().unwrap().len() == others);
+    until("it ends", || agent.status()["connections"].as_array().unwrap().len() == others);
     was_direct
 }
 
@@ -143,7 +144,7 @@ fn agent_goes_directly_after_short_connections_and_back() {
     echo(&mut long, 40_000);
     assert!(!used(1000));
     drop(long);
-    eventually("it ends", || agent.status()["connections"].as_array().unwrap().is_empty());
+    until("it ends", || agent.status()["connections"].as_array().unwrap().is_empty());
     assert_eq!([used(1000), used(1000), used(1000)], [false; 3]);
     assert_eq!([used(1000), used(1_000_000), used(1000)], [true, true, false]);
 }

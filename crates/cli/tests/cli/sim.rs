@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul sim`: records next to those of other methods, parallel runs, resumption and interruption. Needs no root.
 
-use crate::common::{call, done, json, longhaul, refused, text, until};
+use crate::common::{call, done, json, longhaul, refused, text};
 use record::Record;
 use std::{
     fs,
@@ -9,6 +9,7 @@ use std::{
     process::{Child, Stdio},
     time::SystemTime,
 };
+use testkit::until;
 
 const SMALL: &str = r#"
 title = "small"

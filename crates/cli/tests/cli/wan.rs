@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul wan`: a network kept up in the background, used, taken down, and killed.
 
-use crate::common::{call, json, longhaul, one_of_two, refused, setting, text, two_nodes, until};
+use crate::common::{call, json, longhaul, one_of_two, refused, setting, text, two_nodes};
 use std::{fs::Permissions, os::unix::fs::PermissionsExt, process::Stdio};
+use testkit::until;
 
 /// Takes the network down even where the test fails.
 pub struct Up(pub String);

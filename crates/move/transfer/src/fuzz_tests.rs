@@ -2,11 +2,6 @@
 //! Fuzz tests of the readers of responses, sidecar files and lists: mutations of the inputs in
 //! `tests/corpus/`, the same for the same seed. `LONGHAUL_SEED` and `LONGHAUL_FUZZ_INPUTS` as in `protocol`.
 
-#[path = "../../protocol/tests/protocol/fuzz/mutate.rs"]
-mod mutate;
-#[path = "../../protocol/tests/protocol/fuzz/run.rs"]
-mod run;
-
 use crate::{
     answer::{Answer, Framing, RangeField},
     list::read_list,
@@ -14,11 +9,11 @@ use crate::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use protocol::digest::Algorithm;
-use run::run;
 use std::{
     path::Component,
     time::{Duration, SystemTime},
 };
+use testkit::fuzz::run;
 
 const INPUTS: u64 = 100_000;
 

@@ -12,7 +12,7 @@ use std::{
     net::{Ipv4Addr, TcpListener},
     process::Command,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Runs a test's body in a network namespace of its own, which goes with its thread.
@@ -186,13 +186,4 @@ pub fn clang() -> Command {
     let mut clang = Command::new(std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned()));
     clang.args(["-target", "bpf"]);
     clang
-}
-
-/// Waits until something holds; a test that waits in vain fails with `what`.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed().as_secs() < 20, "waited in vain for: {what}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Congestion controls that live as long as their holder.
 
-use crate::common::{
-    Pair, as_nobody, available, in_own_network, is_once_more, loaded, once_more, until,
-};
+use crate::common::{Pair, as_nobody, available, in_own_network, is_once_more, loaded, once_more};
 use congestion::{Algorithm, Attach};
 use longhaul_kernel::{
     BpfStatistics, Error,
@@ -14,6 +12,7 @@ use std::{
     process::Stdio,
     time::Duration,
 };
+use testkit::until;
 use testkit::with_kernel_names;
 
 #[test]

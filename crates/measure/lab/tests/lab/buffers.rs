@@ -8,10 +8,7 @@
 //! ```
 //! Only sizes read back from the sockets and drops counted by the emulator are judged.
 
-use crate::{
-    common::{Measured, credible, one_of_two},
-    draft::Draft,
-};
+use crate::common::{Measured, credible, one_of_two};
 use scenario::Scenario;
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -21,6 +18,7 @@ use std::{
     thread,
     time::Duration,
 };
+use testkit::draft::Draft;
 use wan::Wan;
 
 const SETTINGS: &str = "LONGHAUL_TEST_DEPOT";

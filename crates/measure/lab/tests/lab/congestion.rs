@@ -8,8 +8,8 @@ mod trace;
 mod traffic;
 mod windows;
 
-use crate::draft::Draft;
 use scenario::Scenario;
+use testkit::draft::Draft;
 use wan::Wan;
 
 /// A link between two nodes of its own, with these settings.

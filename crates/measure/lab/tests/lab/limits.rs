@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What limits a kernel's sender, and a simulated one in the same scenario. Takes root.
 
-use crate::{
-    common::{
-        Measured, credible,
-        emulated::{emulated, recorded},
-        one_of_two,
-    },
-    draft::Draft,
+use crate::common::{
+    Measured, credible,
+    emulated::{emulated, recorded},
+    one_of_two,
 };
 use record::{Limit, LimitShares, RunResults, slowest_hop};
 use scenario::Scenario;
 use sim::Simulated;
+use testkit::draft::Draft;
 
 /// The shares of kernel and simulator differ by no more.
 const APART: f64 = 0.10;

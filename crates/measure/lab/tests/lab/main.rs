@@ -5,8 +5,6 @@ mod buffers;
 mod classes;
 mod common;
 mod congestion;
-#[path = "../../../../spine/scenario/tests/draft/mod.rs"]
-mod draft;
 mod limits;
 mod pacing;
 mod queue;

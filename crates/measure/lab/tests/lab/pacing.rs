@@ -6,10 +6,7 @@
 //!
 //! And what a sender finds of its path, by the kernel's own figures of its socket.
 
-use crate::{
-    common::{Measured, credible, emulated::emulated, one_of_two},
-    draft::Draft,
-};
+use crate::common::{Measured, credible, emulated::emulated, one_of_two};
 use kernel::pace::{DevicePacer, Frames, Match, Method, Options, Rule, Target};
 use record::RunResults;
 use scenario::Scenario;
@@ -18,6 +15,7 @@ use std::{
     net::{TcpListener, TcpStream, UdpSocket},
     thread,
 };
+use testkit::draft::Draft;
 use units::{Bytes, Rate};
 use wan::{LinkState, Wan};
 

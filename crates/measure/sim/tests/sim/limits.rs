@@ -2,9 +2,9 @@
 //! Planted limits: each scenario has one cause that a formula says is the limit, and the shares name it.
 
 use crate::common::only;
-use crate::draft::Draft;
 use longhaul_sim::Outcome;
 use record::{Limit, LimitShares};
+use testkit::draft::Draft;
 
 const MSS: f64 = 1448.0;
 

@@ -3,8 +3,6 @@
 
 mod common;
 mod determinism;
-#[path = "../../../../spine/scenario/tests/draft/mod.rs"]
-mod draft;
 mod golden;
 mod kept;
 mod kernel;

@@ -3,10 +3,10 @@
 //! paper's, shortened where a figure has settled.
 
 use crate::common::{curve, forward, forward_link, outcome};
-use crate::draft::Draft;
 use longhaul_sim::Outcome;
 use record::Quantity;
 use scenario::{Run, Scenario};
+use testkit::draft::Draft;
 
 /// What 500 Mb/s carry of TCP's payload: 1448 of each 1538 bytes.
 const PAYLOAD_BPS: f64 = 500e6 * 1448.0 / 1538.0;

@@ -2,9 +2,9 @@
 //! What TCP's endpoints, depots and traffic do, against expectations worked out by hand.
 
 use crate::common::{curve, forward, forward_link, hop, only, onsets, runs};
-use crate::draft::Draft;
 use longhaul_sim::Outcome;
 use record::{FlowSummary, Quantity};
+use testkit::draft::Draft;
 
 /// A server, a client and a link between them; what is added to its tables.
 #[derive(Debug, Clone, Copy, Default)]

@@ -2,7 +2,7 @@
 //! The emulated network with real kernel TCP and UDP on it: nothing is invented, nothing vanishes
 //! uncounted, and super-packets are accounted for segment by segment. Takes root.
 
-use crate::{alone, draft::Draft, one_of_two};
+use crate::{alone, one_of_two};
 use longhaul_wan::{LinkState, Wan};
 use scenario::Scenario;
 use std::{
@@ -14,6 +14,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use testkit::draft::Draft;
 
 /// Nodes n0, n1, … in a line, links with these settings.
 fn line_of(family: &str, links: &[&str]) -> Wan {

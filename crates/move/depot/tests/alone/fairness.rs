@@ -4,10 +4,11 @@
 
 use crate::{
     alone,
-    common::process::{Daemon, eventually},
+    common::process::Daemon,
     scale::crowd::{Link, Origin, address, ask_for_head, come, connect, take},
 };
 use std::{net::Ipv4Addr, sync::Arc};
+use testkit::until;
 use tokio::{net::TcpStream, runtime::Runtime, task::JoinSet};
 
 /// What each reader fetches: it comes when all are connected.
@@ -97,7 +98,7 @@ fn thousand_readers_of_200_addresses_pass_two_depots() {
         assert_eq!(depot.status().live_transfers, 1000);
     }
     chain.finish(readers);
-    eventually("all are complete", || {
+    until("all are complete", || {
         [&chain.near, &chain.far]
             .iter()
             .all(|depot| depot.status().totals.requests["complete"] == 1000)
@@ -132,7 +133,7 @@ fn five_addresses_cannot_fill_a_default_depot() {
     // Three have all that a client may have. The last quarter is for those with few connections.
     for (n, open) in [256, 512, 768, 776, 784].into_iter().enumerate() {
         held.push(come(&chain.runtime, PER_CLIENT, |_| connect(address(n), to)));
-        eventually("each has its share", || chain.near.status().connections.open == open);
+        until("each has its share", || chain.near.status().connections.open == open);
     }
     let others = chain.readers(200, |n| address(5 + n));
     assert!(unserved(&others).is_empty(), "{:?}", unserved(&others));

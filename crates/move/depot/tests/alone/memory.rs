@@ -6,12 +6,7 @@
 //! for 30 s, or for `LONGHAUL_WATCH_SECONDS`. And what a thousand warm connections between two depots
 //! hold at each.
 
-use crate::common::{
-    client,
-    held::Held,
-    process::{Daemon, eventually},
-    scripted::Scripted,
-};
+use crate::common::{client, held::Held, process::Daemon, scripted::Scripted};
 use std::{
     fs::File,
     io::{Read, Write},
@@ -19,6 +14,7 @@ use std::{
     sync::mpsc::{self, RecvTimeoutError},
     time::{Duration, Instant},
 };
+use testkit::until;
 
 const FILE: u64 = 2 << 30;
 const RATE: usize = 1 << 20;
@@ -169,7 +165,7 @@ fn slow_readers_stay_within_memory_limit() {
         let shown = (memory.sockets_held_bytes + memory.pipes_held_bytes) as usize;
         assert!(shown > LIMIT / 4 && shown <= most + MARGIN, "{shown} bytes are shown");
         drop(readers);
-        eventually("all is given back", || depot.status().memory.sockets_held_bytes == 0);
+        until("all is given back", || depot.status().memory.sockets_held_bytes == 0);
     }
 }
 
@@ -268,7 +264,7 @@ fn slow_readers_of_one_address_leave_memory_to_others() {
             drop(over);
         });
         drop(readers);
-        eventually("all is given back", || depot.status().memory.reserved_bytes == 0);
+        until("all is given back", || depot.status().memory.reserved_bytes == 0);
     }
 }
 
@@ -288,7 +284,7 @@ fn thousand_warm_connections_use_little_memory() {
     let origin = Scripted::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let (head, _, _) = client::get(near.address, &origin.route(&far.authority(), "/"));
     assert_eq!(client::status(&head), 200);
-    eventually("all are open", || {
+    until("all are open", || {
         near.status().connections.idle_upstream >= WARM && far.status().connections.held >= WARM
     });
     for depot in [&near, &far] {

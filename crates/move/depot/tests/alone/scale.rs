@@ -7,7 +7,7 @@ mod heap;
 
 use crate::common::{
     held::{Held, most_resident, resident},
-    process::{Daemon, eventually},
+    process::Daemon,
 };
 use crowd::{Link, Origin, address, ask, come, connect, fetch, link, take};
 use heap::Heap;
@@ -20,6 +20,7 @@ use std::{
     },
 };
 use testkit::Turn;
+use testkit::until;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     runtime::Runtime,
@@ -63,7 +64,7 @@ fn alone() -> Turn {
 /// Awaits a depot that has nothing to do and has closed what it kept for later, and tells what it
 /// holds then.
 fn at_rest(depot: &Daemon, clients: usize) -> usize {
-    eventually("the depot has closed what it does not need", || {
+    until("the depot has closed what it does not need", || {
         let Status { connections, memory, .. } = depot.status();
         connections.open == clients
             && connections.idle_upstream == 0
@@ -178,7 +179,7 @@ fn ten_thousand_idle_and_a_thousand_active_connections() {
 fn given_back(depot: &Daemon, clients: usize, before: usize) {
     at_rest(depot, clients);
     let allowed = before + most_resident(depot.pid()).saturating_sub(before) / 2;
-    eventually("memory is given back", || resident(depot.pid()) <= allowed);
+    until("memory is given back", || resident(depot.pid()) <= allowed);
 }
 
 #[test]
@@ -242,7 +243,7 @@ fn fifty_thousand_short_transfers_leak_no_memory() {
         short_transfers(&runtime, &depot, &origin, numbers);
         let resident = at_rest(&depot, 0);
         // Who asked it for its status just now has a connection too.
-        eventually("no file is left open", || depot.open_files() == files);
+        until("no file is left open", || depot.open_files() == files);
         let (resident_mb, heap_bytes) = (mb(resident), heap.live());
         println!(
             "after {done}: {resident_mb:.2} MB resident, {heap_bytes} bytes allocated, {files} files"
@@ -253,7 +254,7 @@ fn fifty_thousand_short_transfers_leak_no_memory() {
     // What answered the last question about its status may be on its way out. A byte of each transfer
     // would stay.
     let most = settled.1 + (TRANSFERS - SETTLED).cast_signed();
-    eventually("nothing of them is left in its heap", || heap.live() < most);
+    until("nothing of them is left in its heap", || heap.live() < most);
     assert!(last.0 < settled.0 + (2 << 20), "{settled:?}, {last:?}");
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! That a depot keeps nothing of what has passed.
 
-use super::process::{Daemon, eventually};
+use super::process::Daemon;
+use testkit::until;
 
 /// The number of files that a depot has open while it has no requests.
 pub struct Idle<'d>(Vec<(&'d Daemon, usize)>);
@@ -16,7 +17,7 @@ impl<'d> Idle<'d> {
     /// kept for some seconds.
     pub fn again(&self) {
         for (depot, files) in &self.0 {
-            eventually("sockets and pipes are closed", || depot.open_files() <= *files);
+            until("sockets and pipes are closed", || depot.open_files() <= *files);
         }
     }
 }

@@ -17,6 +17,7 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
+use testkit::until;
 
 const ROLE: &str = "LONGHAUL_TEST_ROLE";
 const SETTINGS: &str = "LONGHAUL_TEST_SETTINGS";
@@ -251,7 +252,7 @@ impl Daemon {
         let before = times();
         std::fs::write(file, text).unwrap();
         self.signal(rustix::process::Signal::HUP);
-        eventually("the configuration is read again", || times() > before);
+        until("the configuration is read again", || times() > before);
     }
 
     fn start(role: &str, settings: &str) -> Self {
@@ -341,7 +342,7 @@ impl Daemon {
         let mut expected: Vec<_> =
             expected.iter().map(|(depot, up)| (depot.to_string(), *up)).collect();
         expected.sort();
-        eventually(&format!("detours are {expected:?}"), || {
+        until(&format!("detours are {expected:?}"), || {
             let found = self.status().detours.into_iter();
             found.map(|it| (it.depot, it.up)).eq(expected.iter().cloned())
         });
@@ -434,14 +435,5 @@ impl Drop for Daemon {
             let last = &lines[lines.len().saturating_sub(30)..];
             eprintln!("the last lines of {}:\n{}", self.address, last.join("\n"));
         }
-    }
-}
-
-/// Awaits a state that nothing reports, by looking again and again.
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
-        std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Real web servers, each with its configuration and files in a directory of its own.
 
-use super::process::eventually;
 use std::{
     fs,
     net::{SocketAddr, TcpListener, TcpStream},
@@ -10,6 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 use tempfile::TempDir;
+use testkit::until;
 
 /// A web server; ended when dropped.
 pub struct Server {
@@ -78,7 +78,7 @@ impl Server {
                     )
                 });
             let mut ended = None;
-            eventually("the server answers or ends", || {
+            until("the server answers or ends", || {
                 ended = child.try_wait().unwrap();
                 ended.is_some() || TcpStream::connect(free).is_ok()
             });

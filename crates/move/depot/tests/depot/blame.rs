@@ -5,7 +5,7 @@
 use crate::common::{
     client::{connect, get, read_answer, run, status},
     noise,
-    process::{Daemon, eventually},
+    process::Daemon,
     refusing_address,
     scripted::{Scripted, read_head},
 };
@@ -15,6 +15,7 @@ use std::{
     sync::mpsc,
     time::{Duration, Instant},
 };
+use testkit::until;
 
 /// So many depots in a row with these settings, the one nearest to the client first, and the others as a
 /// route names them.
@@ -158,7 +159,7 @@ fn handed_over(length: usize, then: &str) -> (Daemon, TcpStream) {
     socket.connect(&depot.address.into()).unwrap();
     let mut client: TcpStream = socket.into();
     write!(client, "GET {} HTTP/1.1\r\nHost: d\r\n{then}\r\n", origin.route("-", "/")).unwrap();
-    eventually("all is handed over", || {
+    until("all is handed over", || {
         depot.status().transfers.iter().any(|transfer| transfer.down_bytes == length as u64)
     });
     (depot, client)
@@ -184,7 +185,7 @@ fn client_closing_after_whole_body_is_served() {
             std::thread::sleep(Duration::from_millis(200));
             read_head(&client).unwrap();
             client.read_exact(&mut vec![0; LENGTH]).unwrap();
-            eventually("it is acknowledged", || is_acknowledged(&client));
+            until("it is acknowledged", || is_acknowledged(&client));
             reset(client);
             depot.await_log(&["complete", &format!("bytes={LENGTH}")]);
             assert!(!depot.log_text().contains("WARN"), "{}", depot.log_text());
@@ -248,7 +249,7 @@ fn slow_client_is_blamed_only_by_its_depot() {
     let lines = |depot: &Daemon, words: &str| {
         depot.log_text().lines().filter(|line| line.contains(words)).count()
     };
-    eventually("each has its line at both", || {
+    until("each has its line at both", || {
         depots.iter().all(|depot| lines(depot, " WARN ") == clients.len())
     });
     assert_eq!(lines(&depots[0], "client stalled"), clients.len(), "{}", depots[0].log_text());

@@ -4,7 +4,7 @@
 use crate::common::{
     client::{connect, curl, exchange, get, status, wget},
     noise,
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::Scripted,
     sha256,
 };
@@ -15,6 +15,7 @@ use std::{
     thread::sleep,
     time::{Duration, Instant},
 };
+use testkit::until;
 
 /// The ways to move bodies; every test here runs in each.
 const MODES: [&str; 2] = ["copy = \"splice\"", "copy = \"copy\""];
@@ -484,7 +485,7 @@ fn body_close_after_head_is_sent_with_it() {
         let route = in_two_parts(Duration::from_micros(300)).route("-", "/");
         let whole = || (0..20).filter(|_| first_read(&depot, &route).0 > PART).count();
         // The test's own threads may be late, but not time and again.
-        eventually(&format!("most of 20 come whole, by {mode}"), || whole() >= 15);
+        until(&format!("most of 20 come whole, by {mode}"), || whole() >= 15);
     }
 }
 

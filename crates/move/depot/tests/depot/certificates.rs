@@ -4,7 +4,7 @@
 use crate::common::{
     client::body,
     pki::{Pki, handshake_kind, url},
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::Scripted,
 };
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa};
@@ -13,6 +13,7 @@ use std::{
     fs,
     time::{Duration, SystemTime},
 };
+use testkit::until;
 use tokio_rustls::rustls::HandshakeKind;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -103,12 +104,12 @@ fn worse() -> [Worse; 7] {
 /// The depot says why it keeps what it has, and goes on to show it; then the good one is back.
 fn is_refused(pki: &Pki, depot: &Daemon, case: &str, why: &str) {
     depot.await_log(&["WARN", "the certificates stay as they were", why]);
-    eventually(case, || problems(depot) == ["refused"] && has_metric(depot, "refused"));
+    until(case, || problems(depot) == ["refused"] && has_metric(depot, "refused"));
     let got = pki.curl(&["-i", &format!("https://{}/", depot.authority())]);
     let error = String::from_utf8_lossy(&got.stderr);
     assert!(got.stdout.starts_with(b"HTTP/1.1 "), "{case}: {error}");
     pki.issue("own", "127.0.0.1");
-    eventually("the good one is back", || problems(depot).is_empty());
+    until("the good one is back", || problems(depot).is_empty());
 }
 
 #[test]
@@ -145,7 +146,7 @@ fn certificate_for_configured_name_is_taken() {
     depot.await_log(&["WARN", "clients that ask for https:new.example"]);
     assert_eq!(problems(&depot), ["name"]);
     pki.issue_changed("own", &["new.example"], false, |_| ());
-    eventually("it is taken", || shown(&depot) == "new.example" && problems(&depot).is_empty());
+    until("it is taken", || shown(&depot) == "new.example" && problems(&depot).is_empty());
     pki.issue_changed("own", &["old.example", "127.0.0.1"], false, |_| ());
     depot.await_log(&["WARN", "stay as they were", "it is not for new.example"]);
     assert_eq!(shown(&depot), "new.example");
@@ -163,10 +164,10 @@ fn changed_certificate_ends_session_resumption() {
     let config = pki.client_config();
     let kind = || handshake_kind(&config, depot.address);
     assert_eq!([kind(), kind()], [HandshakeKind::Full, HandshakeKind::Resumed]);
-    let until = || depot.status().certificates[0].not_after_unix_s;
-    let before = until();
+    let ends = || depot.status().certificates[0].not_after_unix_s;
+    let before = ends();
     pki.issue_for("own", "127.0.0.1", SystemTime::now() - DAY, SystemTime::now() + DAY * 90);
-    eventually("the new one is read", || (until() - before).abs() > 86_400.0);
+    until("the new one is read", || (ends() - before).abs() > 86_400.0);
     assert_eq!([kind(), kind()], [HandshakeKind::Full, HandshakeKind::Resumed]);
 }
 

@@ -12,7 +12,7 @@ use crate::common::{
     client::{curl, run, wget},
     noise,
     pki::{Pki, url},
-    process::{Daemon, eventually},
+    process::Daemon,
     sha256,
     web::Server,
 };
@@ -22,6 +22,7 @@ use std::{
     process::Output,
 };
 use tempfile::TempDir;
+use testkit::until;
 
 /// Some tens of MB, and no round number.
 const SIZE: usize = 40_000_003;
@@ -120,7 +121,7 @@ fn by_aria2_on_eight_connections() {
     ];
     chain.fetched(&run("aria2c", "aria2", &args));
     // In parts, on several connections.
-    eventually("connections in the log", || {
+    until("connections in the log", || {
         let log = chain.depots[0].log_text();
         let parts = log.lines().filter(|line| line.contains("status=206"));
         let from = parts.filter_map(|line| line.split("client=\"").nth(1)?.split('"').next());

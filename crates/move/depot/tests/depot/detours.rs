@@ -6,12 +6,13 @@ mod checks;
 use crate::common::{
     client::{curl, exchange, get, status},
     noise,
-    process::{Daemon, eventually},
+    process::Daemon,
     refusing_address,
     scripted::Scripted,
     sha256,
 };
 use std::{io::Write, net::SocketAddr};
+use testkit::until;
 
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
 
@@ -43,7 +44,7 @@ fn depot_failing_before_answer_is_bypassed() {
             assert!(head.contains("Via: 1.1 other (longhaul), 1.1 d1 (longhaul)"), "{head}");
             // Attempts are logged before the request's own line.
             let ended = if first { 1 } else { 2 };
-            eventually("the request's line", || {
+            until("the request's line", || {
                 depot.log_text().matches("INFO complete").count() >= ended
             });
             let tried = depot.log_text().matches("another route upstream=").count();

@@ -209,8 +209,6 @@ fn a_hundred_at_once() {
     }
     for (depot, idle) in depots.iter().zip(idle) {
         depot.await_log(&["?100\"", "complete"]);
-        crate::common::process::eventually("all files are closed again", || {
-            depot.open_files() <= idle
-        });
+        testkit::until("all files are closed again", || depot.open_files() <= idle);
     }
 }

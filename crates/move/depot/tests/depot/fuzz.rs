@@ -7,10 +7,6 @@
 //! here are texts that only the depot reads (`texts`), and whole depots among peers that talk nonsense
 //! (`peers`).
 
-#[path = "../../../protocol/tests/protocol/fuzz/mutate.rs"]
-mod mutate;
 mod peers;
-#[path = "../../../protocol/tests/protocol/fuzz/run.rs"]
-mod run;
 mod successors;
 mod texts;

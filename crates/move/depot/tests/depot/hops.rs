@@ -5,12 +5,13 @@ use crate::common::{
     client::{body, connect_from, curl, get, read_answer, run, status},
     network::{ip, own_network},
     noise,
-    process::{Daemon, PACED, eventually},
+    process::{Daemon, PACED},
     scripted::Scripted,
     sha256,
 };
 use rustix::net::sockopt;
 use std::{fs, io::Write, net::TcpListener, time::Duration};
+use testkit::until;
 
 /// An origin with a body.
 fn origin(body: &[u8]) -> Scripted {
@@ -106,7 +107,7 @@ fn tcp_pacing_applies_unless_a_rate_is_set() {
         let before = depot.log_text().matches("complete").count();
         let (_, got, _) = get(depot.address, &route);
         assert_eq!(sha256(&got), sha256(&body));
-        eventually("its line", || depot.log_text().matches("complete").count() > before);
+        until("its line", || depot.log_text().matches("complete").count() > before);
         depot.log_text().lines().rfind(|line| line.contains("complete")).unwrap().to_owned()
     };
     let line = fetch();
@@ -302,10 +303,10 @@ fn route_congestion_control_is_overridden_or_warned() {
         set_route(&format!("congctl lock {routes}"));
         assert_eq!(status(&get(near.address, &route).0), 200);
         // Of clients, and of next hops.
-        eventually("the depot warns", || warnings() == 2 * round);
+        until("the depot warns", || warnings() == 2 * round);
         set_route(&format!("congctl {routes}"));
         let again = || near.log_text().matches("congestion control as asked again").count();
-        eventually("it is right again", || {
+        until("it is right again", || {
             assert_eq!(status(&get(near.address, &route).0), 200);
             again() == 2 * round
         });

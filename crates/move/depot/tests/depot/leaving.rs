@@ -4,7 +4,7 @@
 use crate::common::{
     client::{connect, get, read_answer, status},
     noise,
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::{Gate, Scripted, halting},
     sha256,
 };
@@ -14,6 +14,7 @@ use std::{
     net::{Shutdown, TcpStream},
     time::Duration,
 };
+use testkit::until;
 
 fn ask(depot: &Daemon, route: &str) -> TcpStream {
     let mut stream = connect(depot.address);
@@ -43,7 +44,7 @@ fn client_reset_frees_chain_of_silent_origin() {
         drop(client);
         for (depot, idle) in depots.iter().zip(idle) {
             depot.await_log(&["WARN", "client gone at", "of 200000 bytes"]);
-            eventually("its files are closed", || depot.open_files() <= idle);
+            until("its files are closed", || depot.open_files() <= idle);
         }
         gate.open();
     }
@@ -184,7 +185,7 @@ fn stopping_depot_finishes_transfers() {
     // A connected client without a request gets 503; no other client can connect.
     let (head, ..) = read_answer(waiting);
     assert_eq!(status(&head), 503, "{head}");
-    eventually("no other client can connect", || TcpStream::connect(depot.address).is_err());
+    until("no other client can connect", || TcpStream::connect(depot.address).is_err());
     gate.open();
     let (_, got, end) = read_answer(client);
     assert!(end.is_ok());

@@ -6,7 +6,7 @@
 use crate::common::{
     client::{connect, exchange, get, read_answer, status},
     noise,
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::Scripted,
     sha256,
 };
@@ -25,6 +25,7 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
+use testkit::until;
 
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
 const OPEN: &str =
@@ -46,7 +47,7 @@ fn sighup_reloads_the_configuration() {
     depot.signal(Signal::HUP);
     depot.await_log(&["configuration read again", "waiting=\"threads\""]);
     assert_eq!(ask(), 200);
-    eventually("the new log has the request", || {
+    until("the new log has the request", || {
         fs::read_to_string(&log).is_ok_and(|log| log.contains("complete"))
     });
 
@@ -59,7 +60,7 @@ fn sighup_reloads_the_configuration() {
     }
     fs::write(&file, format!("{before}[allow]\n")).unwrap();
     depot.signal(Signal::HUP);
-    eventually("it is closed again", || ask() == 403);
+    until("it is closed again", || ask() == 403);
 }
 
 /// Asks for one thing after another, each on a connection of its own, until told to stop; how many
@@ -107,7 +108,7 @@ fn halting(body: &[u8], open: &Arc<AtomicBool>) -> Scripted {
         write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).unwrap();
         let (first, second) = body.split_at(body.len() / 2);
         stream.write_all(first).unwrap();
-        eventually("the gate is opened", || open.load(Relaxed));
+        until("the gate is opened", || open.load(Relaxed));
         stream.write_all(second).unwrap();
     })
 }

@@ -6,7 +6,7 @@ mod followed;
 
 use crate::common::{
     client::{body, get, status},
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::Scripted,
 };
 use longhaul_depot::fetch_status;
@@ -18,6 +18,7 @@ use std::{
     path::Path,
     process::{Child, ChildStderr},
 };
+use testkit::until;
 
 const ADMIN: &str = "id = \"d1\"\n[admin]\nlisten = \"127.0.0.1:0\"\n";
 
@@ -81,7 +82,7 @@ fn full_disk_costs_log_lines_but_no_transfer() {
         assert_eq!((status(&head), body.as_slice()), (200, b"hello".as_slice()), "{head}");
         end.unwrap();
     }
-    eventually("every line is counted", || depot.status().access_log.dropped_lines == 20);
+    until("every line is counted", || depot.status().access_log.dropped_lines == 20);
     let metrics = String::from_utf8(body(&format!("http://{}/metrics", depot.admin()))).unwrap();
     assert!(metrics.contains("longhaul_depot_access_log_dropped_lines_total 20\n"), "{metrics}");
     depot.await_log(&["cannot write the access log /dev/full"]);
@@ -138,7 +139,7 @@ fn blocked_stderr_stops_no_transfer() {
     let mut depot = Unread::start();
     let to = depot.address("listen");
     let origin = Scripted::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
-    eventually("the pipe and the queue before it are full", || {
+    until("the pipe and the queue before it are full", || {
         for _ in 0..200 {
             let (head, ..) = get(to, "/no-route");
             assert_eq!(status(&head), 400, "{head}");

@@ -7,7 +7,7 @@ mod striped;
 use crate::common::{
     client::{connect, curl, exchange, get, read_answer, status},
     pki::Pki,
-    process::{Daemon, PACED, eventually},
+    process::{Daemon, PACED},
     refusing_address,
     scripted::Scripted,
 };
@@ -25,6 +25,7 @@ use std::{
     process::Command,
     sync::{Arc, Condvar, Mutex},
 };
+use testkit::until;
 
 const ADMIN: &str = "id = \"d1\"\n[admin]\nlisten = \"127.0.0.1:0\"\n";
 const SIZE: u64 = 200_000;
@@ -70,7 +71,7 @@ fn ask(depot: &Daemon, route: &str) -> TcpStream {
 /// The depot's status once its only transfer has moved this many bytes.
 fn seen_at(depot: &Daemon, bytes: u64) -> Status {
     let mut last = None;
-    eventually("the transfer is so far", || {
+    until("the transfer is so far", || {
         let status = depot.status();
         let there = status.transfers.iter().any(|transfer| transfer.down_bytes == bytes);
         last = Some(status);
@@ -260,9 +261,9 @@ fn failures_before_a_transfer_are_counted() {
     assert!(good("configuration"));
     fs::write(pki.file("own.pem"), "no certificate").unwrap();
     depot.await_log(&["WARN", "certificates stay as they were"]);
-    eventually("that is seen", || !good("certificates"));
+    until("that is seen", || !good("certificates"));
     pki.issue("own", "127.0.0.1");
-    eventually("the new one counts", || good("certificates"));
+    until("the new one counts", || good("certificates"));
 }
 
 #[test]
@@ -392,7 +393,7 @@ fn page_shows_a_transfer_and_its_rising_bytes() {
             let mut asked = asked.lock().unwrap();
             *asked += 1;
             valve.open_to(1000 * *asked);
-            eventually("the depot has moved that", || {
+            until("the depot has moved that", || {
                 let status = fetch_status(&admin.to_string()).unwrap().0;
                 status.transfers[0].down_bytes == 1000 * *asked
             });
@@ -498,7 +499,7 @@ fn page_screenshot_is_written() {
         .map(|n| ask(&depot, &slow.route("-", &format!("/archive/2026/observation-{n}.tar.zst"))))
         .collect();
     valve.open_to(120_000);
-    eventually("all have begun", || {
+    until("all have begun", || {
         let status = depot.status();
         status.transfers.iter().filter(|transfer| transfer.down_bytes == 120_000).count() == 3
     });

@@ -4,7 +4,7 @@
 use crate::{
     common::{
         client::{get, status},
-        process::{Daemon, eventually},
+        process::Daemon,
         scripted::Scripted,
     },
     sessions::peers::{Acceptor, asked, open, opened},
@@ -14,6 +14,7 @@ use std::{
     net::{SocketAddr, TcpListener},
     time::Duration,
 };
+use testkit::until;
 
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
 
@@ -30,7 +31,7 @@ fn nobody() -> SocketAddr {
 }
 
 fn await_panics(depot: &Daemon, count: u64) {
-    eventually("the panic is counted", || depot.status().panics == count);
+    until("the panic is counted", || depot.status().panics == count);
 }
 
 #[test]

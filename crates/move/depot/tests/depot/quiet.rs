@@ -2,17 +2,14 @@
 //! A depot that waits uses no processor time: an event that is reported for ever, and never dealt
 //! with, would have it turn in circles.
 
-use crate::common::{
-    client::connect,
-    process::{Daemon, eventually},
-    scripted::Scripted,
-};
+use crate::common::{client::connect, process::Daemon, scripted::Scripted};
 use std::{
     io::{Read, Write},
     net::{Shutdown, TcpStream},
     sync::mpsc,
     time::Duration,
 };
+use testkit::until;
 
 /// How long each depot is watched, and what it may use meanwhile.
 const WATCHED: Duration = Duration::from_secs(2);
@@ -113,7 +110,7 @@ fn while_the_reader_has_stopped() {
 fn cpu_measure_detects_work() {
     let depot = depot("splice");
     let start = depot.cpu_time();
-    eventually("work takes time", || {
+    until("work takes time", || {
         drop(crate::common::client::get(depot.address, "/"));
         depot.cpu_time() > start
     });

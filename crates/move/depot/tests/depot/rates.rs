@@ -4,7 +4,7 @@
 use crate::common::{
     client::{connect, connect_from, read_answer, status},
     noise,
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::{Gate, Scripted, halting, read_head},
 };
 use longhaul_depot::status::{Tcp, Transfer};
@@ -13,6 +13,7 @@ use std::{
     net::TcpStream,
     path::Path,
 };
+use testkit::until;
 
 /// What a client may have, and a half and a quarter of it.
 const ALL: u64 = 800_000_000;
@@ -74,7 +75,7 @@ fn held(depot: &Daemon) -> Vec<[Option<u64>; 2]> {
 fn await_held(depot: &Daemon, rates: &[u64]) {
     let expected: Vec<_> = rates.iter().map(|rate| [Some(*rate); 2]).collect();
     let mut last = Vec::new();
-    eventually(&format!("transfers are held to {rates:?}"), || {
+    until(&format!("transfers are held to {rates:?}"), || {
         last = held(depot);
         last == expected
     });
@@ -152,13 +153,13 @@ fn striped_connections_share_the_rate() {
     let route = origin.route(&far.authority(), "/f");
     let mut client = ask("127.0.0.1", &near, &format!("GET {route} HTTP/1.1\r\nHost: d\r\n\r\n"));
     let joined = |transfer: &Transfer| transfer.client_tcp.as_ref().map(|tcp| tcp.streams);
-    eventually("connections join", || far.status().transfers.first().and_then(joined) == Some(4));
+    until("connections join", || far.status().transfers.first().and_then(joined) == Some(4));
     assert_eq!(held(&far), [[Some(QUARTER), Some(ALL)]]);
     // All four are this depot's one client, and so is every request from its address.
     let other = Download::begin("127.0.0.1", &far);
     assert_eq!(held(&far), [[Some(QUARTER / 2), Some(HALF)], [Some(HALF); 2]]);
     other.end();
-    eventually("the rest is given back", || held(&far) == [[Some(QUARTER), Some(ALL)]]);
+    until("the rest is given back", || held(&far) == [[Some(QUARTER), Some(ALL)]]);
     gate.open();
     read_head(&client).unwrap();
     let mut got = vec![0; body.len()];

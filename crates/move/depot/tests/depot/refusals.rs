@@ -362,9 +362,7 @@ fn connections_over_the_limit_get_503() {
     assert!(head.contains("Retry-After: 5") && head.contains("connection_limit_reached"), "{head}");
     assert!(String::from_utf8(body).unwrap().contains("2 connections from 127.0.0.1 are open"));
     drop(held);
-    crate::common::process::eventually("places are given back", || {
-        status(&get(depot.address, "/").0) == 400
-    });
+    testkit::until("places are given back", || status(&get(depot.address, "/").0) == 400);
 }
 
 #[test]

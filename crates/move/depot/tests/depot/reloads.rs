@@ -5,7 +5,7 @@
 use crate::common::{
     client::{connect, get, status},
     pki::Pki,
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::{Gate, Scripted, read_head},
 };
 use rustix::process::Signal;
@@ -19,6 +19,7 @@ use std::{
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
 };
+use testkit::until;
 
 /// The settings of a depot that is open for these upstreams.
 fn open_for(upstreams: &str) -> String {
@@ -107,7 +108,7 @@ fn idle_connections_outlive_a_reload_that_still_allows_them() {
         let answer = status(&get(depot.address, &route).0);
         // The client has its answer a moment before the connection is kept.
         let kept = || depot.status().connections.idle_upstream == 1;
-        eventually("the connection is kept", || answer != 200 || kept());
+        until("the connection is kept", || answer != 200 || kept());
         answer
     };
     assert_eq!((ask(), ask()), (200, 200));
@@ -140,7 +141,7 @@ fn request_waiting_for_next_hop_uses_new_rules() {
     let route = format!("/lh1/fetch/-/http:{address}/");
     write!(client, "GET {route} HTTP/1.1\r\nHost: d\r\n\r\n").unwrap();
     // It has asked, and is still there: what follows it is answered too.
-    crate::common::process::eventually("it connects", || connecting(address) > 0);
+    testkit::until("it connects", || connecting(address) > 0);
     depot.read_again(&file, &open_for(""));
     let asked = std::thread::spawn(move || {
         listener.incoming().map_while(Result::ok).take(2).filter_map(|it| read_head(&it)).count()

@@ -4,13 +4,14 @@
 
 use crate::common::{
     client::{body, connect_from, get, read_answer, status},
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::{Gate, Scripted, halting, read_head},
 };
 use std::{
     io::{Read, Write},
     net::TcpStream,
 };
+use testkit::until;
 
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
 const TRUST: &str = "trust.depots = [\"127.0.0.1/32\"]";
@@ -96,7 +97,7 @@ fn client_behind_trusted_depot_has_client_limit() {
     refused(asked("127.0.0.12", &near, &route), "far");
     gate.open();
     readers.into_iter().for_each(is_whole);
-    eventually("places are given back", || {
+    until("places are given back", || {
         status(&read_answer(asked("127.0.0.9", &near, &route)).0) == 200
     });
 }
@@ -122,7 +123,7 @@ fn memory_share_counts_clients_behind_depots() {
     assert_eq!((largest.client.as_str(), largest.transfers), ("127.0.0.9", 10));
     gate.open();
     readers.into_iter().for_each(is_whole);
-    eventually("memory is given back", || {
+    until("memory is given back", || {
         status(&read_answer(asked("127.0.0.9", &near, &route)).0) == 200
     });
 }
@@ -147,13 +148,13 @@ fn held_connections_of_a_depot_count_for_clients() {
     let far = far(TWO_EACH);
     let ready = Scripted::answering(SERVED).route(&far.authority(), "/");
     assert_eq!(status(&read_answer(asked("127.0.0.8", &near, &ready)).0), 200);
-    eventually("all are held", || {
+    until("all are held", || {
         let connections = far.status().connections;
         connections.held >= 4 && connections.open == 0
     });
     let route = halting(b"served", &gate).route(&far.authority(), "/");
     let readers = [0, 1].map(|_| under_way("127.0.0.9", &near, &route));
-    eventually("readers are on held ones", || far.status().connections.open == 0);
+    until("readers are on held ones", || far.status().connections.open == 0);
     refused(asked("127.0.0.9", &near, &route), "far");
     let other = under_way("127.0.0.10", &near, &route);
     gate.open();
@@ -292,7 +293,7 @@ fn origin_error_counts_as_complete() {
         assert_eq!(status(&get(near.address, &route).0), 503);
     }
     for depot in [&near, &far] {
-        eventually("both are complete", || depot.status().totals.requests["complete"] == 2);
+        until("both are complete", || depot.status().totals.requests["complete"] == 2);
     }
     assert_eq!(near.status().totals.requests["upstream_refused"], 0);
 }

@@ -3,10 +3,11 @@
 
 use crate::common::{
     client::{body, connect, exchange, get, read_answer, status},
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::{Scripted, read_head},
 };
 use std::{io::Write, net::TcpStream};
+use testkit::until;
 
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
 
@@ -24,7 +25,7 @@ fn depot(id: &str, members: &[&Daemon]) -> Daemon {
 /// might find none.
 fn idle(depot: &Daemon, present: usize, number: usize) -> Vec<TcpStream> {
     let open = |expected| {
-        eventually("as many are connected", || depot.status().connections.open == expected);
+        until("as many are connected", || depot.status().connections.open == expected);
     };
     open(present);
     let clients = (0..number).map(|_| connect(depot.address)).collect();
@@ -46,20 +47,20 @@ fn full_depot_redirects_clients_to_empty_sibling() {
     let expected = format!("Location: http://{}{route}\r\n", empty.address);
     // The known loads of the others may be too old for a moment; then a depot with free slots serves by
     // itself.
-    eventually("it redirects clients", || {
+    until("it redirects clients", || {
         let head = ask();
         status(&head) == 302
             && [&expected[..], "Connection: close"].iter().all(|has| head.contains(has))
     });
     first.await_log(&["led on", &format!("to=\"{}\"", empty.address)]);
-    eventually("curl follows", || {
+    until("curl follows", || {
         assert_eq!(body(&first.url(&route)), b"served");
         empty.log_text().contains("complete")
     });
 
     // Nor when there is no place at all.
     let _last = idle(&first, 3, 1);
-    eventually("the fourth is let in", || {
+    until("the fourth is let in", || {
         let head = ask();
         status(&head) == 302 && head.contains(&expected)
     });
@@ -69,7 +70,7 @@ fn full_depot_redirects_clients_to_empty_sibling() {
             format!("{method} {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n{via}\r\n");
         status(&exchange(first.address, text.as_bytes()).0)
     };
-    eventually("a client's request is redirected", || via("GET", "") == 302);
+    until("a client's request is redirected", || via("GET", "") == 302);
     assert_eq!(via("GET", "Via: 1.1 other (longhaul)\r\n"), 503);
     assert_eq!(via("PUT", "Content-Length: 0\r\n"), 503);
     // Nor what would name another host behind the sibling's address.
@@ -114,16 +115,16 @@ fn full_pool_returns_503_with_retry_after() {
     let first = depot("first", &[&other]);
     let _in_first = idle(&first, 0, 4);
     let ask = || get(first.address, &origin.route("-", "/")).0;
-    eventually("the other one is known", || status(&ask()) == 302);
+    until("the other one is known", || status(&ask()) == 302);
     // As full as the first: redirects would then go back and forth.
     let in_other = idle(&other, 0, 3);
-    eventually("that it is full is known too", || status(&ask()) == 503);
+    until("that it is full is known too", || status(&ask()) == 503);
     assert!(ask().contains("Retry-After: "), "{}", ask());
     drop(in_other);
-    eventually("it has room again", || status(&ask()) == 302);
+    until("it has room again", || status(&ask()) == 302);
     // One that is gone is not sent to.
     drop(other);
-    eventually("its silence is noticed", || status(&ask()) == 503);
+    until("its silence is noticed", || status(&ask()) == 503);
 }
 
 #[test]

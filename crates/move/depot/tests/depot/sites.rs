@@ -5,7 +5,7 @@ use crate::common::{
     client::{curl, exchange, status},
     noise,
     pki::Pki,
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::Scripted,
     sha256,
 };
@@ -14,6 +14,7 @@ use std::{
     io::{Read, Write},
     net::SocketAddr,
 };
+use testkit::until;
 
 const NAME: &str = "data.example.org";
 
@@ -250,11 +251,11 @@ fn next_depot_of_a_site_is_warm_from_start() {
          [[hop]]\npeer = \"127.0.0.0/8\"\nwarm = 2\nidle = \"4s\""
     ));
     let waiting = || near.status().connections.idle_upstream;
-    eventually("two connections wait", || waiting() == 2);
+    until("two connections wait", || waiting() == 2);
     // Longer than the limit for other unused connections. The depot looks at them each second, and at half of
     // that time has agreed on a longer one.
     std::thread::sleep(std::time::Duration::from_secs(9));
-    eventually("two still do", || waiting() == 2);
+    until("two still do", || waiting() == 2);
     let (head, _) = ask(&near, "GET /", "");
     assert_eq!(status(&head), 200, "{head}");
     let connects: u64 = near.status().times.connect.counts.iter().sum();

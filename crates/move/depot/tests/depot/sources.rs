@@ -7,7 +7,7 @@ use crate::common::{
     network::{ip, own_network},
     noise,
     pki::{Pki, url},
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::{Gate, Scripted, halting},
     sha256,
 };
@@ -22,6 +22,7 @@ use std::{
     sync::{Arc, Mutex},
     time::SystemTime,
 };
+use testkit::until;
 
 const OPEN: &str = "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\", \"[::1]:*\"]\nlocal = true\n";
 
@@ -123,7 +124,7 @@ fn stripes_of_a_transfer_use_the_source() {
     let route = origin.route(&far.authority(), "/");
     let got = std::thread::scope(|scope| {
         let client = scope.spawn(|| get(near.address, &route));
-        eventually("connections join", || {
+        until("connections join", || {
             let transfers = near.status().transfers;
             let tcp = transfers.first().and_then(|transfer| transfer.upstream_tcp.as_ref());
             tcp.is_some_and(|tcp| tcp.streams == 3)
@@ -140,7 +141,7 @@ fn warm_connections_leave_by_the_source() {
     let origin = Origin::new();
     let (head, ..) = get(near.address, &origin.scripted.route(&far.authority(), "/"));
     assert_eq!(status(&head), 200, "{head}");
-    eventually("the next depot holds them", || far.status().connections.held == 4);
+    until("the next depot holds them", || far.status().connections.held == 4);
 }
 
 #[test]

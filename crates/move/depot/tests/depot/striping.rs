@@ -5,7 +5,7 @@
 use crate::common::{
     client::{body, connect, curl, get, read_answer, status},
     noise,
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::{Scripted, read_head},
     sha256,
     wire::{Wire, wires},
@@ -19,6 +19,7 @@ use std::{
     },
     thread,
 };
+use testkit::until;
 
 /// A depot near the client, which requests `streams` connections from the next depot.
 fn near(streams: u8) -> Daemon {
@@ -50,7 +51,7 @@ impl Halves {
             let (first, second) = body.split_at(body.len() / 2);
             // Where the depot gives up, so does this.
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(first));
-            eventually("the second half is wanted", || gate.load(Relaxed));
+            until("the second half is wanted", || gate.load(Relaxed));
             let _ = stream.write_all(second);
         });
         Self { origin, go }
@@ -79,7 +80,7 @@ fn fetch(near: &Daemon, next: SocketAddr, halves: &Halves, wanted: u64) -> (Stri
     let route = halves.origin.route(&next.to_string(), "/");
     thread::scope(|scope| {
         let client = scope.spawn(|| get(near.address, &route));
-        eventually("connections join", || streams(near) == wanted);
+        until("connections join", || streams(near) == wanted);
         halves.go.store(true, Relaxed);
         let (head, got, _) = client.join().unwrap();
         (head, got)
@@ -271,7 +272,7 @@ fn bodies_in_every_framing_and_with_digests_are_the_same() {
             let url = near.url(&route);
             let got = thread::scope(|scope| {
                 let client = scope.spawn(|| crate::common::client::body(&url));
-                eventually("connections join", || streams(&near) == 4);
+                until("connections join", || streams(&near) == 4);
                 halves.go.store(true, Relaxed);
                 client.join().unwrap()
             });
@@ -307,7 +308,7 @@ fn striped_ranges_reuse_the_first_connection() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(sha256(&output.stdout), sha256(&file[1_000_000..]));
     for depot in [&near, &far] {
-        eventually("both are in the log", || depot.log_text().matches(" complete ").count() == 2);
+        until("both are in the log", || depot.log_text().matches(" complete ").count() == 2);
     }
     let requests = far.log_text().matches("target=\"/lh1/fetch/").count();
     assert_eq!(requests, 2, "{}", far.log_text());
@@ -329,7 +330,7 @@ fn connections_share_the_rate_that_is_set() {
     let route = halves.origin.route(&far.authority(), "/");
     thread::scope(|scope| {
         let client = scope.spawn(|| get(near.address, &route));
-        eventually("connections join", || streams(&near) == 4);
+        until("connections join", || streams(&near) == 4);
         let first = &status_of(&far)["transfers"][0]["client_tcp"];
         assert_eq!(first["pacing_bps"], 200_000_000, "{first}");
         halves.go.store(true, Relaxed);
@@ -395,7 +396,7 @@ fn stopped_reader_buffers_few_blocks() {
     assert_eq!(status(&read_head(&stream).unwrap()), 200);
     // Nothing is taken until nothing more is sent: all that could be held is.
     let (mut before, mut same) = (u64::MAX, 0);
-    eventually("the origin has to stop", || {
+    until("the origin has to stop", || {
         let now = sent.load(Relaxed);
         same = if now == before { same + 1 } else { 0 };
         before = now;

@@ -9,7 +9,7 @@ mod versions;
 use crate::{
     common::{
         client::{connect_from, status},
-        process::{Daemon, eventually},
+        process::Daemon,
         scripted::{Gate, Scripted, halting, read_head},
     },
     tickets::{Keys, ticket},
@@ -29,6 +29,7 @@ use std::{
     },
     thread,
 };
+use testkit::until;
 
 const BODY: usize = 100_000;
 const MBIT: u64 = 1_000_000;
@@ -255,7 +256,7 @@ fn limits_hold_across(takeovers: usize) {
         transfers.iter().filter(|it| it.process.is_none()).count(),
         CONNECTIONS - 100 - (takeovers - 1)
     );
-    eventually("the rate is shared by all processes", || {
+    until("the rate is shared by all processes", || {
         (80 * MBIT * 3 / 4..=80 * MBIT).contains(&paced(serving, "127.0.0.8"))
     });
     // Bytes of processes that drain are seen, and then those of processes that are gone.
@@ -264,7 +265,7 @@ fn limits_hold_across(takeovers: usize) {
     for depot in drained.iter_mut() {
         assert_eq!(depot.wait().code(), Some(0));
     }
-    eventually("no process drains", || serving.status().draining.is_empty());
+    until("no process drains", || serving.status().draining.is_empty());
     watch.stop();
     let status = serving.status();
     let all = CONNECTIONS as u64;
@@ -310,7 +311,7 @@ fn killed_draining_depot_frees_its_share() {
     first.signal(rustix::process::Signal::KILL);
     let _ = first.wait();
     downloads.clients.clear();
-    eventually("its connections count no more", || second.status().draining.is_empty());
+    until("its connections count no more", || second.status().draining.is_empty());
     assert!(counters(&second.status())[0] >= before[0], "its bytes stay");
     assert_eq!(downloads.begin_all("127.0.0.8", &second), 3);
     downloads.finish();

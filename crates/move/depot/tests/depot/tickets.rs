@@ -8,7 +8,7 @@ mod refused;
 
 use crate::common::{
     client::{body, exchange, get, status},
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::{Scripted, read_head},
 };
 use protocol::{
@@ -18,6 +18,7 @@ use protocol::{
 };
 use std::{io::Write, net::SocketAddr, path::PathBuf, time::SystemTime};
 use tempfile::TempDir;
+use testkit::until;
 
 /// What the origin here answers to all.
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
@@ -153,7 +154,7 @@ fn ticket_connection_serves_only_tickets() {
     let depot = keys.depot("", "local = true\nclients = [\"127.0.0.0/8\"]");
     let route = keys.route(&ticket(origin.address, "/f", &[&depot]), "f");
     // The origin reports the first request on each connection.
-    eventually("a connection is kept", || {
+    until("a connection is kept", || {
         opens(&depot, &route);
         origin.try_next_head().is_none()
     });

@@ -5,7 +5,7 @@ use crate::common::{
     client::{connect, curl, read_answer, status, wget},
     noise,
     pki::{Pki, handshake_kind, url},
-    process::{Daemon, eventually},
+    process::Daemon,
     sha256,
 };
 use std::{
@@ -14,6 +14,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     sync::Arc,
 };
+use testkit::until;
 use tokio_rustls::rustls::{
     HandshakeKind, ServerConfig, ServerConnection, Stream,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
@@ -112,7 +113,7 @@ fn certificates_are_renewed_in_place() {
     depot[0].await_log(&["WARN", "stay as they were", "own.pem"]);
     assert_eq!(serial(&pki), before);
     pki.issue("own", "127.0.0.1");
-    eventually("the new certificate is shown", || serial(&pki) != before);
+    until("the new certificate is shown", || serial(&pki) != before);
     assert_eq!(sha256(&slow.join().unwrap().stdout), sha256(&body));
 }
 
@@ -313,6 +314,6 @@ fn invalid_certificate_gives_a_warning() {
     depot.await_log(&["WARN", "own.pem expires at", "renew it"]);
     let said = depot.log_text().matches("the certificate ").count();
     pki.issue_for("own", "127.0.0.1", now - day, now + day * 90);
-    eventually("the new one is read", || expiry() > then + 60.0 * 86_400.0);
+    until("the new one is read", || expiry() > then + 60.0 * 86_400.0);
     assert_eq!(depot.log_text().matches("the certificate ").count(), said);
 }

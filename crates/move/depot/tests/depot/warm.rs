@@ -4,7 +4,7 @@
 use crate::common::{
     client::{connect_from, get, run, status},
     network::{ip, own_network},
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::{Gate, Scripted, halting, read_head},
 };
 use std::{
@@ -13,6 +13,7 @@ use std::{
     thread::sleep,
     time::{Duration, Instant},
 };
+use testkit::until;
 
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
 const TRUST: &str = "admin.listen = \"127.0.0.1:0\"\ntrust.depots = [\"127.0.0.0/8\"]";
@@ -58,10 +59,10 @@ fn warm_up(near: &Daemon, far: &Daemon) {
     std::thread::scope(|scope| {
         scope.spawn(|| served(near, &route));
         // As long as the request has its own: otherwise that one might be the first of the three.
-        eventually("three are ready", || idle(near) == 3);
+        until("three are ready", || idle(near) == 3);
         gate.open();
     });
-    eventually("all are idle", || idle(near) == 4 && held(far) == 4);
+    until("all are idle", || idle(near) == 4 && held(far) == 4);
 }
 
 /// Asks to hold a connection; the answer's status, and for how long.
@@ -100,12 +101,12 @@ fn warm_pool_follows_demand() {
         for _ in 0..8 {
             scope.spawn(|| served(&near, &route));
         }
-        eventually("all are under way", || near.status().live_transfers == 8);
-        eventually("and others ready", || idle(&near) >= 3);
+        until("all are under way", || near.status().live_transfers == 8);
+        until("and others ready", || idle(&near) >= 3);
         gate.open();
     });
-    eventually("those that were needed wait, too", || idle(&near) >= 8 && held(&far) >= 8);
-    eventually("unused connections are closed", || idle(&near) == 0 && held(&far) == 0);
+    until("those that were needed wait, too", || idle(&near) >= 8 && held(&far) >= 8);
+    until("unused connections are closed", || idle(&near) == 0 && held(&far) == 0);
 }
 
 #[test]
@@ -120,7 +121,7 @@ fn restarted_next_depot_causes_no_client_error() {
     for _ in 0..8 {
         served(&near, &route);
     }
-    eventually("others are open in their place", || idle(&near) >= 3 && held(&far) >= 3);
+    until("others are open in their place", || idle(&near) >= 3 && held(&far) >= 3);
 }
 
 #[test]
@@ -148,7 +149,7 @@ fn dead_warm_connection_causes_no_client_error() {
     let opened = connects(&near);
     served(&near, &route);
     assert_eq!(connects(&near), opened + 1, "a new one at once, not one dead one after the other");
-    eventually("others are open in their place", || idle(&near) >= 3);
+    until("others are open in their place", || idle(&near) >= 3);
     served(&near, &route);
     assert_eq!(connects(&near), opened + 1);
 }
@@ -208,7 +209,7 @@ fn held_connections_need_trust_and_are_bounded() {
     let other = connect_from("127.0.0.2", depot.address);
     assert_eq!(ask_to_hold(&other, "Keep-Alive: timeout=5\r\n"), (503, None));
     drop(trusted);
-    eventually("its place is free", || held(&depot) == 0);
+    until("its place is free", || held(&depot) == 0);
     let other = connect_from("127.0.0.2", depot.address);
     assert_eq!(ask_to_hold(&other, "Keep-Alive: timeout=1\r\n"), (200, Some(1)));
     let begun = Instant::now();
@@ -216,7 +217,7 @@ fn held_connections_need_trust_and_are_bounded() {
     // The depot counts from before the answer was read.
     let lasted = begun.elapsed();
     assert!(lasted >= Duration::from_millis(900), "{lasted:?}, not as long as was agreed");
-    eventually("and no longer", || held(&depot) == 0);
+    until("and no longer", || held(&depot) == 0);
 }
 
 #[test]
@@ -254,10 +255,10 @@ fn warm_connections_have_grown_windows() {
     let (near, far) = (near("prime = \"300KB\""), far());
     let origin = Scripted::answering(SERVED);
     served(&near, &origin.route(&far.authority(), "/f"));
-    eventually("three wait", || idle(&near) >= 3);
+    until("three wait", || idle(&near) >= 3);
     // Of 10 segments of 64 KB at most at first, on loopback.
     let grown = || sockets_that_sent(far.address.port(), 300 << 10);
-    eventually("two of them carried what was asked for", || grown() >= 2);
+    until("two of them carried what was asked for", || grown() >= 2);
 }
 
 #[test]
@@ -275,7 +276,7 @@ fn grown_connection_serves_the_next_request() {
     );
     for _ in 0..3 {
         // One that has not come back yet would be replaced by another.
-        eventually("all of them wait", || idle(&near) >= 4);
+        until("all of them wait", || idle(&near) >= 4);
         served(&near, &route);
     }
     let after = carried();

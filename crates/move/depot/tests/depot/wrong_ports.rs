@@ -5,7 +5,7 @@ use crate::common::{
     client::{connect, curl, exchange, get, read_answer, status, wget},
     noise,
     pki::{Pki, url},
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::Scripted,
 };
 use protocol::{
@@ -17,6 +17,7 @@ use std::{
     net::{SocketAddr, TcpListener},
     sync::Arc,
 };
+use testkit::until;
 use tokio_rustls::rustls::{
     ServerConfig, ServerConnection,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
@@ -131,7 +132,7 @@ fn clients_at_the_wrong_port_take_no_slot() {
                 stream
             })
             .collect();
-        eventually("there is room again", || {
+        until("there is room again", || {
             if depot.address == plain.address {
                 return status(&get(plain.address, &origin.route("-", "/")).0) == 200;
             }

@@ -9,9 +9,7 @@
 mod delimit;
 mod fields;
 mod lsl_ends;
-mod mutate;
 mod proxy;
-mod run;
 mod session;
 mod site;
 mod targets;
@@ -23,7 +21,7 @@ macro_rules! fuzz {
     ($module:ident: $($name:ident),*) => { $(
         #[test]
         fn $name() {
-            run::run(stringify!($name), INPUTS, $module::$name);
+            testkit::fuzz::run(stringify!($name), INPUTS, $module::$name);
         }
     )* };
 }
@@ -38,5 +36,5 @@ fuzz!(targets: request, response, chunked, route, ticket_route, token, digest, k
 /// Each input costs four multiplications on a curve.
 #[test]
 fn lsl_sealed() {
-    run::run("lsl_sealed", INPUTS / 10, lsl_ends::lsl_sealed);
+    testkit::fuzz::run("lsl_sealed", INPUTS / 10, lsl_ends::lsl_sealed);
 }

@@ -2,12 +2,11 @@
 //! Blocks of striped streams on malformed input: a bounded number of mutations of the files in `corpus/`, the
 //! same for the same seed. `LONGHAUL_SEED` replays a run, `LONGHAUL_FUZZ_INPUTS` makes it longer.
 
-use crate::run;
 use longhaul_relay::stripes::blocks as stripes;
 
 #[test]
 fn blocks_of_any_bytes_are_refused_or_read_back() {
-    run::run("blocks", 200_000, blocks);
+    testkit::fuzz::run("blocks", 200_000, blocks);
 }
 
 /// Blocks that are taken are those that are written again, each behind the one before it, however

@@ -3,7 +3,3 @@
 
 mod blocks;
 mod example;
-#[path = "../../../protocol/tests/protocol/fuzz/mutate.rs"]
-mod mutate;
-#[path = "../../../protocol/tests/protocol/fuzz/run.rs"]
-mod run;

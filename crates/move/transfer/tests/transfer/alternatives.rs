@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Several routes to a file: which one is tried when, and what a failure says of the others.
 
-use crate::{
-    common::{bytes, get, quick, request, runtime},
-    server::{Conn, Request, Server},
-};
+use crate::common::{bytes, get, quick, request, runtime};
 use longhaul_transfer::{Client, Error, Options, Progress, PutRequest, Source};
 use route::{Match, RouteTable, read_chain};
 use std::{
@@ -16,6 +13,7 @@ use std::{
     },
     time::Duration,
 };
+use testkit::http_server::{Conn, Request, Server};
 
 /// The refusal of a depot, which says in `Proxy-Status` that it is its own.
 const REFUSAL: [(&str, &str); 1] = [("Proxy-Status", "d1; error=http_request_denied")];

@@ -6,10 +6,7 @@
 //! of the same version, or by bytes that differ from those held. A server whose lies agree cannot be found out.
 //! `LONGHAUL_SEED` repeats a run; `LONGHAUL_ANSWERS_SECONDS` makes it longer.
 
-use crate::{
-    common::{Out, SEED, bytes, quick, random, request, runtime},
-    server::{Conn, Request, Server},
-};
+use crate::common::{Out, SEED, bytes, quick, random, request, runtime};
 use longhaul_transfer::{Client, Destination, GetRequest, Options, Progress, Report};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -20,6 +17,7 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
+use testkit::http_server::{Conn, Request, Server};
 use tokio::task::JoinSet;
 
 /// Downloads without `LONGHAUL_ANSWERS_SECONDS`.

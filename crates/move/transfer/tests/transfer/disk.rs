@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The disk: full, shared with others, or with something else in the part's place.
 
-use crate::{
-    common::{bytes, failure, get, names, quick, request},
-    server::Server,
-};
+use crate::common::{bytes, failure, get, names, quick, request};
 use longhaul_transfer::{Error, Options};
 use rustix::{
     fd::{AsRawFd, OwnedFd},
@@ -14,6 +11,7 @@ use rustix::{
     },
 };
 use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Command, thread, time::Duration};
+use testkit::http_server::Server;
 
 /// A file system of 1 MB that no other process sees. Takes root.
 pub fn small_disk() -> Option<(OwnedFd, PathBuf)> {

@@ -2,10 +2,7 @@
 //! Two hundred transfers by one seed: whatever server, disk and earlier processes do, the file is one that the server
 //! had, whole, or it is not there and there is an error.
 
-use crate::{
-    common::{SEED, bytes, quick, random, repr_digest, request, runtime},
-    server::{Conn, Request, Server},
-};
+use crate::common::{SEED, bytes, quick, random, repr_digest, request, runtime};
 use longhaul_transfer::{Client, Options, Progress, Report, Status};
 use rand_core::Rng;
 use std::{
@@ -18,6 +15,7 @@ use std::{
     thread,
     time::Duration,
 };
+use testkit::http_server::{Conn, Request, Server};
 use tokio::task::JoinSet;
 
 const TRANSFERS: u64 = 200;

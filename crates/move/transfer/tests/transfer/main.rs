@@ -11,7 +11,6 @@ mod manners;
 mod parallel;
 mod parcels;
 mod rules;
-mod server;
 mod slices;
 mod uploads;
 mod versions;

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Servers that are only a little wrong: TLS without a goodbye, lengths that are too long, redirects in raw bytes.
 
-use crate::{
-    common::{bytes, failure, get, names, quick, request},
-    server::Server,
-};
+use crate::common::{bytes, failure, get, names, quick, request};
 use longhaul_transfer::Options;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rustls::{ServerConfig, ServerConnection, StreamOwned, crypto::aws_lc_rs};
@@ -16,6 +13,7 @@ use std::{
     sync::Arc,
     thread,
 };
+use testkit::http_server::Server;
 
 /// A server over TLS that answers each connection by the same bytes, with or without an orderly end.
 struct TlsServer {

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! More than one connection: where they help, where they do not, where they fail.
 
-use crate::{
-    common::{bytes, get, get_until, names, quick, request},
-    server::{Conn, Request, Server},
-};
+use crate::common::{bytes, get, get_until, names, quick, request};
 use longhaul_transfer::{Error, Options, Report};
 use std::{
     fs,
@@ -15,6 +12,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use testkit::http_server::{Conn, Request, Server};
 
 /// Bytes a second of one connection.
 const RATE: usize = 3_000_000;

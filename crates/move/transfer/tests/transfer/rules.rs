@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a download does with one kind of answer each.
 
-use crate::{
-    common::{bytes, failure, get, get_until, names, quick, repr_digest, request},
-    server::Server,
-};
+use crate::common::{bytes, failure, get, get_until, names, quick, repr_digest, request};
 use longhaul_transfer::{Destination, DigestArg, Error, GetRequest, Options, Status};
 use route::{Match, RouteTable};
 use std::{
@@ -12,6 +9,7 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
+use testkit::http_server::Server;
 use units::{Bytes, ClassifyFailure, FailureClass, Rate};
 
 const OLD: &str = "Tue, 01 Jan 2019 00:00:00 GMT";

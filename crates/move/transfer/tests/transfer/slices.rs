@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Servers that send a slice and call it the whole: on every way of a download, no part gets the final name.
 
-use crate::{
-    common::{Out, bytes, get, names, quick, repr_digest, request, runtime},
-    server::{Conn, Request, Server},
-};
+use crate::common::{Out, bytes, get, names, quick, repr_digest, request, runtime};
 use longhaul_transfer::{Client, Destination, GetRequest, Options, Progress, Report};
 use route::{Match, RouteTable};
 use std::{
@@ -14,6 +11,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use testkit::http_server::{Conn, Request, Server};
 
 const LENGTH: usize = 300_000;
 const CUT: usize = 200_000;

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What an upload does with one kind of server each.
 
-use crate::{
-    common::{bytes, failure, quick, repr_digest, runtime},
-    server::{Conn, Request, Server},
-};
+use crate::common::{bytes, failure, quick, repr_digest, runtime};
 use longhaul_transfer::{Client, Error, Options, Progress, PutRequest, Report, Source, Status};
 use std::{
     fs,
@@ -14,6 +11,7 @@ use std::{
     thread,
     time::Duration,
 };
+use testkit::http_server::{Conn, Request, Server};
 use units::Rate;
 
 fn put(options: Options, request: PutRequest) -> Report {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Resuming, where the server answers the second request in one wrong way each.
 
-use crate::{
-    common::{bytes, failure, get, names, quick, repr_digest, request},
-    server::{Conn, Request, Server},
-};
+use crate::common::{bytes, failure, get, names, quick, repr_digest, request};
 use longhaul_transfer::Options;
 use std::fs;
+use testkit::http_server::{Conn, Request, Server};
 
 const LENGTH: usize = 300_000;
 const CUT: usize = 200_000;

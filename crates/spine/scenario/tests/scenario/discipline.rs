@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A link's `discipline`: its parameters, their defaults, and RED's thresholds.
 
-use crate::draft::Draft;
 use longhaul_scenario::{Discipline, Queue, Run, Scenario, Thresholds};
+use testkit::draft::Draft;
 use units::{Bytes, Duration};
 
 /// 1 Gb/s and 20 ms there and back: a bandwidth-delay product of 2.5 MB.

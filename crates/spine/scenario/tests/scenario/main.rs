@@ -3,8 +3,6 @@
 
 mod count;
 mod discipline;
-#[path = "../draft/mod.rs"]
-mod draft;
 mod expand;
 mod files;
 mod hostile;

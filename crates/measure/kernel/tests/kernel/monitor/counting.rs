@@ -129,7 +129,7 @@ fn both_directions_are_counted_separately() {
         (0..20).for_each(|_| right.send(&data(500)));
         left.send(&pause(700));
         // Received by softirq, on this processor, before `send` returns or a little later.
-        crate::common::until("all to arrive", || {
+        testkit::until("all to arrive", || {
             let snapshot = monitor.read().expect("it tells");
             snapshot.statistics(Direction::In).expect("watched").gap_frames == 1
         });
@@ -221,7 +221,7 @@ fn tcp_segment_counts_match_the_sockets() {
         let pair = Pair::connect("reno");
         pair.transfer(20_000_000);
         // Acknowledgements may be put off.
-        crate::common::until("the last acknowledgement", || {
+        testkit::until("the last acknowledgement", || {
             let sent = || [&pair.sender, &pair.receiver].map(sent);
             let before = sent();
             std::thread::sleep(std::time::Duration::from_millis(200));

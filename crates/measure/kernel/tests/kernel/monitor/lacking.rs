@@ -2,12 +2,13 @@
 //! Devices that are not there, or no longer; rights that are missing; and what stays behind: nothing.
 
 use super::wire::cable;
-use crate::common::{as_nobody, in_own_network, ip, is_once_more, once_more, until};
+use crate::common::{as_nobody, in_own_network, ip, is_once_more, once_more};
 use longhaul_kernel::{
     Error,
     monitor::{Monitor, Options},
 };
 use std::{collections::BTreeSet, fs, process::Stdio, time::Duration};
+use testkit::until;
 use testkit::with_kernel_names;
 
 #[test]

@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "options of sockets that no library in use wraps")]
 
 use super::{LINE, injector, options, wire};
-use crate::common::{in_own_network, until};
+use crate::common::in_own_network;
 use longhaul_kernel::pace::Target;
 use netmodel::pacing::Estimator;
 use std::{
@@ -14,6 +14,7 @@ use std::{
     os::fd::AsRawFd,
 };
 use testkit::alone;
+use testkit::until;
 use wire::{RECEIVER_V4, RECEIVER_V6, Wire};
 
 fn info(socket: &TcpStream) -> libc::tcp_info {

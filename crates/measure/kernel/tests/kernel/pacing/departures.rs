@@ -3,7 +3,7 @@
 //! with a model in `src/pace/departures.rs`, on every kernel.
 
 use super::{injector, mbit, options, streams::transfer, wire};
-use crate::common::{in_own_network, ip, until};
+use crate::common::{in_own_network, ip};
 use longhaul_kernel::pace::{self, Counts, DevicePacer, Frames, Method, Options, Refusal, Target};
 use netmodel::pacing::Estimator;
 use serde_json::Value;
@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 use testkit::alone;
+use testkit::until;
 use wire::{DEVICE, Frame, RECEIVER_V4, RECEIVER_V6, Wire};
 
 const OVERHEAD: u64 = 24;

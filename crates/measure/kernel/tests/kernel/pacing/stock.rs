@@ -5,11 +5,12 @@
 #![expect(unsafe_code, reason = "packet sockets")]
 
 use super::{LINE, injector, mbit, options, wire::Frame};
-use crate::common::{ip, is_once_more, once_more, tc, until};
+use crate::common::{ip, is_once_more, once_more, tc};
 use longhaul_kernel::pace::{Options, Target};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::{fs, io, io::Read, net::UdpSocket, os::fd::AsRawFd, process::Command, time::Duration};
 use testkit::alone;
+use testkit::until;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../scripts/in-kernel");
 const HERE: &str = "pacing::stock::nic_driver_sends_gap_frames_and_keeps_vlan_tags";

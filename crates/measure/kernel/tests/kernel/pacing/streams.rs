@@ -2,7 +2,7 @@
 //! Many streams at once, from all processors: no data frame follows another without its gap.
 
 use super::{LINE, injector, mbit, options, wire};
-use crate::common::{in_own_network, ip, until};
+use crate::common::{in_own_network, ip};
 use longhaul_kernel::pace::{Counts, DevicePacer, Target};
 use netmodel::pacing::Estimator;
 use socket2::{Domain, Socket, Type};
@@ -12,6 +12,7 @@ use std::{
     thread,
 };
 use testkit::alone;
+use testkit::until;
 use wire::{RECEIVER_V4, RECEIVER_V6, Wire};
 
 const STREAMS: u64 = 8;

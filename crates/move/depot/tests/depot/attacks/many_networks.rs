@@ -4,8 +4,9 @@
 use crate::common::{
     client::{connect_from, read_answer, status},
     network::{ip, own_network},
-    process::{Daemon, eventually},
+    process::Daemon,
 };
+use testkit::until;
 
 #[test]
 fn ipv6_site_holds_only_slots_of_a_few_clients() {
@@ -27,7 +28,7 @@ fn from_many_networks() {
     );
     // One from each /64, then one more.
     let held: Vec<_> = (0..8).map(|n| connect_from(&network(1, n), depot.address)).collect();
-    eventually("they are in", || depot.status().connections.open == 8);
+    until("they are in", || depot.status().connections.open == 8);
     for n in [8, 9, 0] {
         let (head, body, _) = read_answer(connect_from(&network(1, n), depot.address));
         let text = String::from_utf8(body).unwrap();
@@ -35,8 +36,8 @@ fn from_many_networks() {
         assert!(text.contains("8 connections from 2001:db8:1:: are open"), "{text}");
     }
     let _other = connect_from(&network(2, 0), depot.address);
-    eventually("another site has its own", || depot.status().connections.open == 9);
+    until("another site has its own", || depot.status().connections.open == 9);
     drop(held);
     let _again = connect_from(&network(1, 9), depot.address);
-    eventually("places are given back", || depot.status().connections.open == 2);
+    until("places are given back", || depot.status().connections.open == 2);
 }

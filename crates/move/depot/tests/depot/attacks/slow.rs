@@ -7,7 +7,7 @@
 use super::{answer, echo, open_depot};
 use crate::common::{
     client::{connect, exchange, get, read_answer, status},
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::{Scripted, read_head},
 };
 use protocol::ticket::Signer;
@@ -16,6 +16,7 @@ use std::{
     net::TcpStream,
     sync::mpsc,
 };
+use testkit::until;
 
 /// Long enough that a test which does its part at once is never late on a busy machine.
 const IMPATIENT: &str = "[timeouts]\nrequest_head = \"2s\"\nkeep_alive = \"2s\"\nidle = \"500ms\"";
@@ -37,7 +38,7 @@ fn unfinished_heads_free_their_slot() {
     for stream in half {
         ends_with(stream, 408);
     }
-    eventually("places are given back", || status(&get(depot.address, "/").0) == 400);
+    until("places are given back", || status(&get(depot.address, "/").0) == 400);
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //! Users without the right to give commands, and malformed commands.
 
 use super::{Controlled, Download, of_client};
-use crate::common::process::eventually;
 use longhaul_depot::control::{self, Answer};
 use std::{
     fs::{self, Permissions},
@@ -10,6 +9,7 @@ use std::{
     os::unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
     process::Command as Program,
 };
+use testkit::until;
 
 /// What a depot answers to these bytes.
 fn say(controlled: &Controlled, bytes: &[u8]) -> String {
@@ -103,7 +103,7 @@ fn hundred_idle_connections_delay_no_command() {
     deaf.write_all(b"{\"transfers\":{}}\n").unwrap();
     assert_eq!(controlled.end(of_client("127.0.0.9")), Answer::Ended(1));
     running.breaks_off();
-    eventually("the depot lets the idle ones go", || {
+    until("the depot lets the idle ones go", || {
         idle.iter().all(|stream| {
             stream.set_nonblocking(true).unwrap();
             matches!((&*stream).read(&mut [0]), Ok(0))
@@ -126,7 +126,7 @@ fn root_asks_another_user_only_in_that_users_directory() {
     let mut python = Program::new("python3");
     python.args(["-c", script]).arg(&socket).uid(65_534).gid(65_534);
     let _depot = Killed(python.spawn().unwrap());
-    eventually("the socket is there", || UnixStream::connect(&socket).is_ok());
+    until("the socket is there", || UnixStream::connect(&socket).is_ok());
     let ask = || control::ask(&socket, &control::Command::End(of_client("127.0.0.9")));
     assert_eq!(ask().unwrap(), Answer::Ended(7));
     fs::set_permissions(&own, Permissions::from_mode(0o777)).unwrap();

@@ -2,12 +2,10 @@
 //! A depot that has taken over shows, and commands, the one before it while that finishes what it has accepted.
 
 use super::{Download, of_client, socket};
-use crate::common::{
-    client::body,
-    process::{Daemon, eventually},
-};
+use crate::common::{client::body, process::Daemon};
 use longhaul_depot::control::{Answer, Command, Shunned, Which, ask};
 use std::{fs, path::Path};
+use testkit::until;
 
 fn settings(dir: &Path, id: &str, listen: &str, control: bool) -> String {
     let path = |name: &str| dir.join(name).display().to_string();
@@ -29,7 +27,7 @@ fn taken_over(dir: &Path, control: bool) -> (Daemon, Daemon, [Download; 2]) {
     let downloads = ["127.0.0.8", "127.0.0.9"].map(|from| Download::begin(from, &first, "/old"));
     let second = Daemon::depot_with(&settings(dir, "second", &first.authority(), control));
     first.await_log(&["another depot has taken over"]);
-    eventually("the second one sees the first", || !second.status().draining.is_empty());
+    until("the second one sees the first", || !second.status().draining.is_empty());
     (first, second, downloads)
 }
 
@@ -61,7 +59,7 @@ fn status_and_commands_reach_draining_depot() {
     two.breaks_off();
     new.breaks_off();
     assert!(first.wait().success());
-    eventually("nothing is left of the first", || second.status().draining.is_empty());
+    until("nothing is left of the first", || second.status().draining.is_empty());
     let left = fs::read_dir(dir.path()).unwrap().flatten();
     let left: Vec<_> = left.map(|entry| entry.file_name().into_string().unwrap()).collect();
     assert!(left.iter().all(|name| !name.contains("draining")), "{left:?}");
@@ -78,7 +76,5 @@ fn draining_depot_is_listed_until_killed() {
         let mut left = fs::read_dir(dir.path()).unwrap().flatten();
         left.any(|entry| entry.file_name().to_string_lossy().contains("draining"))
     };
-    eventually("the second one forgets the first", || {
-        second.status().draining.is_empty() && !is_left()
-    });
+    until("the second one forgets the first", || second.status().draining.is_empty() && !is_left());
 }

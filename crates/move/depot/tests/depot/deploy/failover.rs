@@ -6,7 +6,7 @@ use crate::common::{
     client::curl,
     noise,
     pki::Pki,
-    process::{Daemon, eventually},
+    process::Daemon,
     refusing_address, sha256,
     web::{Program, Server},
 };
@@ -17,6 +17,7 @@ use std::{
     process::{Child, Stdio},
     time::{Duration, Instant},
 };
+use testkit::until;
 
 /// From a depot's death to the first client that is led past it.
 const BOUND: Duration = Duration::from_secs(5);
@@ -105,7 +106,7 @@ impl Site {
         let gets_it = || sha256(&curl(&["-f", "-L", "-m", "3", &url]).stdout) == file;
         // During a reload a server answers alternately with the old and the new configuration.
         let settled = || (0..5).all(|_| is_led()) && gets_it();
-        eventually(&format!("clients are led to \"{way}\", and get the file"), settled);
+        until(&format!("clients are led to \"{way}\", and get the file"), settled);
     }
 }
 
@@ -177,9 +178,9 @@ fn non_depots_are_skipped_and_include_is_retried() {
     let include = site.server.dir.path().join("longhaul-depots.conf");
     fs::remove_file(&include).unwrap();
     fs::create_dir(&include).unwrap();
-    eventually("it says what is wrong", || site.log().contains("longhaul-depots.conf"));
+    until("it says what is wrong", || site.log().contains("longhaul-depots.conf"));
     assert!(site.log().contains("WARN"), "{}", site.log());
     fs::remove_dir(&include).unwrap();
-    eventually("it is written again", || include.is_file());
+    until("it is written again", || include.is_file());
     site.await_way(&routes[3]);
 }

@@ -6,11 +6,12 @@ use super::{Recipe, WITH_APACHE, WITH_NGINX};
 use crate::common::{
     client::{curl, wget},
     noise,
-    process::{Daemon, eventually},
+    process::Daemon,
     sha256,
     web::Server,
 };
 use std::{fs, path::Path, process::Output};
+use testkit::until;
 
 pub(super) const NGINX_LOG: &str = "log_format seen '$request_uri $status via=$http_via \
     auth=$http_authorization cookie=$http_cookie';";
@@ -104,7 +105,7 @@ impl Site {
     fn was_asked_through_depots(&self, times: usize) {
         let mut seen = Vec::new();
         // Servers write a line of their log when its response has gone.
-        eventually("the site's log has what it was asked", || {
+        until("the site's log has what it was asked", || {
             let log = fs::read_to_string(self.file("seen.log")).unwrap();
             let through = log.lines().filter(|line| line.contains("(longhaul)"));
             seen = through.map(str::to_owned).collect();

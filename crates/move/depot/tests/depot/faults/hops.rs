@@ -8,7 +8,7 @@ use crate::common::{
     held::resident,
     idle::Idle,
     noise,
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::{Scripted, read_head},
     sha256,
 };
@@ -20,6 +20,7 @@ use std::{
     sync::mpsc,
     time::Duration,
 };
+use testkit::until;
 
 const OPEN: &str = "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\n\
                     local = true\nmethods = [\"GET\", \"PUT\"]";
@@ -252,7 +253,7 @@ fn reset_with_unread_bytes_is_logged_as_client_gone() {
         let route = origin.route("-", &format!("/{}", fields.len()));
         write!(client, "GET {route} HTTP/1.1\r\nHost: d\r\n{fields}\r\n\r\n").unwrap();
         client.shutdown(Shutdown::Write).unwrap();
-        eventually("its kernel has it all", || {
+        until("its kernel has it all", || {
             let status = fetch_status(&admin).unwrap().0;
             let sent = |transfer: &Transfer| transfer.down_bytes == SIZE;
             status.totals.requests["complete"] > 0 || status.transfers.iter().any(sent)

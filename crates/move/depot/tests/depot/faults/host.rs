@@ -9,12 +9,13 @@ use crate::common::{
     held::Held,
     idle::Idle,
     noise,
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::{Gate, Scripted, halting},
     sha256,
 };
 use longhaul_depot::fetch_status;
 use std::{fs, io::Read, io::Write, net::TcpStream, sync::Arc};
+use testkit::until;
 
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
 
@@ -134,7 +135,7 @@ fn descriptor_exhaustion_is_not_reported_as_nxdomain() {
         );
         idle.again();
         // Connections that wait in the backlog may take the descriptors once more.
-        eventually("it recovers", || status(&get(depot.address, &route).0) == 200);
+        until("it recovers", || status(&get(depot.address, &route).0) == 200);
     }
 }
 
@@ -164,7 +165,7 @@ fn exhausted_pipe_pages_fall_back_to_copying() {
     let route = origin.route("-", "/");
     let mut waiting: Vec<_> = (0..number).map(|_| ask(&depot, &route)).collect();
     // The user may have had some before.
-    eventually("nearly all that the user may have is in pipes", || {
+    until("nearly all that the user may have is in pipes", || {
         Held::by(depot.pid()).pipes >= (number - 2) * PIPE
     });
     waiting.extend((0..6).map(|_| ask(&depot, &route)));
@@ -206,20 +207,20 @@ fn full_disk_loses_and_counts_log_lines() {
         assert!(status(&head) == 200 && body == b"served" && end.is_ok(), "{head}");
         asked += 1;
     };
-    eventually("the disk is full", || {
+    until("the disk is full", || {
         ask();
         dropped() > 0
     });
     depot.await_log(&["WARN", "cannot write the access log", "No space left on device"]);
     ask();
     fs::remove_file(format!("{seen}/filler")).unwrap();
-    eventually("the log is written again", || {
+    until("the log is written again", || {
         ask();
         depot.log_text().contains(" is written again; ")
     });
     // All lines but those counted, and none of them spoiled.
     let mut whole = 0;
-    eventually("each line is there or counted", || {
+    until("each line is there or counted", || {
         let text = fs::read_to_string(format!("{seen}/access.log")).unwrap();
         let lines = text.lines().map(serde_json::from_str::<serde_json::Value>);
         let (good, bad): (Vec<_>, Vec<_>) = lines.partition(Result::is_ok);
@@ -257,7 +258,7 @@ fn descriptor_exhaustion_gives_503_and_admin_works() {
         assert!(told, "ulimit -n {limit}: no client gets an answer");
         drop(held);
         let origin = Scripted::answering(SERVED);
-        eventually("it recovers", || status(&get(depot.address, &origin.route("-", "/")).0) == 200);
+        until("it recovers", || status(&get(depot.address, &origin.route("-", "/")).0) == 200);
         idle.again();
     }
 }

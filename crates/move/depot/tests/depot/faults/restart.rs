@@ -6,12 +6,13 @@ use crate::common::{
     client::curl,
     idle::Idle,
     noise,
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::{Gate, Scripted},
     sha256,
 };
 use rustix::process::Signal;
 use std::{fs, io::Write};
+use testkit::until;
 
 const SIZE: usize = 3_000_001;
 
@@ -60,7 +61,7 @@ fn killed_in_the_middle(kill: &str, said: &str) {
     };
     std::thread::scope(|scope| {
         let client = scope.spawn(|| fetch(&[]));
-        eventually("the client has half", || {
+        until("the client has half", || {
             fs::metadata(&file).is_ok_and(|it| it.len() == half.len() as u64)
         });
         victim.signal(Signal::KILL);

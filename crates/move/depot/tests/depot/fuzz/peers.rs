@@ -4,19 +4,13 @@
 //! Whatever comes, a depot answers with what is HTTP, passes nothing on that is none, keeps nothing, and
 //! serves the next who talks sense. A task of it that panics says so in its log.
 
-use crate::{
-    common::{
-        PATIENCE,
-        client::{connect, get, read_answer, status},
-        held::resident,
-        idle::Idle,
-        process::{Daemon, eventually},
-        scripted::Scripted,
-    },
-    fuzz::{
-        mutate::Mutator,
-        run::{corpus, number, seed},
-    },
+use crate::common::{
+    PATIENCE,
+    client::{connect, get, read_answer, status},
+    held::resident,
+    idle::Idle,
+    process::Daemon,
+    scripted::Scripted,
 };
 use protocol::http::{Framing, RequestHead, ResponseHead};
 use std::{
@@ -28,6 +22,8 @@ use std::{
         mpsc,
     },
 };
+use testkit::fuzz::{Mutator, corpus, number, seed};
+use testkit::until;
 
 const INPUTS: u64 = 1500;
 /// Maximum memory growth in bytes: less than the inputs would take, were they kept.
@@ -61,7 +57,7 @@ fn each(name: &str, mut attempt: impl FnMut(&[u8])) {
         attempt(input);
     }
     for _ in 0..inputs {
-        attempt(&mutator.next());
+        attempt(&mutator.input());
     }
 }
 
@@ -85,7 +81,7 @@ impl<'d> Watch<'d> {
         println!("{grown} bytes more memory");
         assert!(grown < MOST, "{grown} bytes");
         let origin = Scripted::answering(SERVED);
-        eventually("it serves", || {
+        until("it serves", || {
             let (head, body, _) = get(self.depot.address, &origin.route("-", "/"));
             status(&head) == 200 && body == b"served"
         });
@@ -234,7 +230,7 @@ fn siblings() {
     let low = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{low}", low.len());
     script.set(low.as_bytes());
     let origin = Scripted::answering(SERVED);
-    eventually("it leads a client on", || {
+    until("it leads a client on", || {
         let _held = [connect(depot.address), connect(depot.address)];
         status(&get(depot.address, &origin.route("-", "/")).0) == 302
     });

@@ -2,14 +2,11 @@
 //! The handover's socket: predecessors that hand over whatever they have, and successors that come to
 //! nothing.
 
-use crate::{
-    common::{
-        client::{get, status},
-        idle::Idle,
-        process::Daemon,
-        scripted::Scripted,
-    },
-    fuzz::run::seed,
+use crate::common::{
+    client::{get, status},
+    idle::Idle,
+    process::Daemon,
+    scripted::Scripted,
 };
 use rand_core::{Rng, SeedableRng};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -25,6 +22,7 @@ use std::{
     path::Path,
     thread,
 };
+use testkit::fuzz::seed;
 
 const OPEN: &str =
     "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true\n";

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Texts: configurations, rules, and what a depot's admin listener says.
 
-use crate::fuzz::run::run;
 use longhaul_depot::{Config, Pacers, UpstreamRule, check, fetch_status, status::Status};
 use std::{
     fs,
@@ -11,6 +10,7 @@ use std::{
     thread,
 };
 use tempfile::NamedTempFile;
+use testkit::fuzz::run;
 
 const INPUTS: u64 = 10_000;
 

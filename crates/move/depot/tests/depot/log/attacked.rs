@@ -4,10 +4,11 @@
 use crate::common::{
     client::{connect, exchange, get, status},
     pki::Pki,
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::Scripted,
 };
 use std::{collections::BTreeMap, io::Write};
+use testkit::until;
 
 /// What an attacker wants to see in the log as a field.
 const FORGED: &str = "6.6.6.6:66";
@@ -52,7 +53,7 @@ fn parse(line: &str) -> Result<BTreeMap<String, String>, String> {
 /// Checks that no line of a depot's log was injected, and that there are `lines` of them.
 fn holds(depot: &Daemon, lines: usize) {
     let of_requests = || depot.log_text().lines().filter(|l| l.contains(" client=")).count();
-    eventually("each request has its line", || of_requests() >= lines);
+    until("each request has its line", || of_requests() >= lines);
     for line in depot.log_text().lines() {
         let fields = parse(line).unwrap_or_else(|why| panic!("{why}"));
         for (name, value) in &fields {

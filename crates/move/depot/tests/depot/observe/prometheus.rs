@@ -7,7 +7,7 @@ use crate::common::{
     client::{body, connect, curl, exchange, get, read_answer, run, status},
     noise,
     pki::Pki,
-    process::{Daemon, PACED, eventually},
+    process::{Daemon, PACED},
     refusing_address,
     scripted::Scripted,
     sha256,
@@ -28,6 +28,7 @@ use std::{
     time::SystemTime,
 };
 use tempfile::TempDir;
+use testkit::until;
 
 /// A file of `deploy/`.
 fn deploy(name: &str) -> PathBuf {
@@ -263,7 +264,7 @@ fn dashboard_and_alert_queries_find_data_in_prometheus() {
     let mut left = queries(&dashboard());
     assert!(left.len() > 30, "{left:#?}");
     // Between two looks of Prometheus something has to be counted, or there is no median of it.
-    eventually("every panel has data", || {
+    until("every panel has data", || {
         pair.carry();
         left.retain(|query| !has_data(&prometheus, query));
         if !left.is_empty() {
@@ -273,7 +274,7 @@ fn dashboard_and_alert_queries_find_data_in_prometheus() {
     });
 
     let mut rules = Vec::new();
-    eventually("every alert has been evaluated", || {
+    until("every alert has been evaluated", || {
         let data = asked(&prometheus, "/api/v1/rules", &[]);
         rules = data["groups"][0]["rules"].as_array().cloned().unwrap_or_default();
         !rules.is_empty() && rules.iter().all(|rule| rule["health"] != "unknown")

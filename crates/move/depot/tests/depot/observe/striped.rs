@@ -5,12 +5,13 @@ use super::{attribute, browse, photographed};
 use crate::common::{
     client::{get, status},
     noise,
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::{Gate, halting},
     sha256,
 };
 use longhaul_depot::status::Tcp;
 use std::thread;
+use testkit::until;
 
 const STREAMS: u32 = 4;
 
@@ -30,7 +31,7 @@ fn streams(depot: &Daemon) -> [u32; 2] {
 
 /// Looks at the pages of both depots while the transfer waits in its middle.
 fn half_way(near: &Daemon, far: &Daemon) {
-    eventually("connections join", || streams(near) == [1, STREAMS]);
+    until("connections join", || streams(near) == [1, STREAMS]);
     assert_eq!(streams(far), [STREAMS, 1]);
     for depot in [near, far] {
         let dom = browse(&format!("http://{}/status", depot.admin()), &["--dump-dom"]);

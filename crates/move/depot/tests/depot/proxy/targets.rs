@@ -4,10 +4,11 @@
 use super::{Proxy, ann, answered, connect_head, get, refused};
 use crate::common::{
     client::{self, connect},
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::Scripted,
 };
 use std::net::TcpListener;
+use testkit::until;
 
 fn status_of(proxy: &Proxy, url: &str) -> (u16, String) {
     let (status, _, body) = answered(connect(proxy.address()), &get(url, ""));
@@ -184,10 +185,10 @@ fn full_depot_does_not_redirect_clients_of_its_proxy() {
     };
     let mut held: Vec<_> = (0..3).map(|_| connect(proxy.address())).collect();
     let route = origin.route("-", "/");
-    eventually("requests by routes are redirected", || {
+    until("requests by routes are redirected", || {
         client::status(&client::get(proxy.address(), &route).0) == 302
     });
-    eventually("the last place is the proxy's", || ask() == 204);
+    until("the last place is the proxy's", || ask() == 204);
     held.push(connect(proxy.address()));
-    eventually("all places are taken", || ask() == 503);
+    until("all places are taken", || ask() == 503);
 }

@@ -9,7 +9,7 @@ use crate::common::{
     client::connect,
     noise,
     pki::Pki,
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::{Scripted, read_head},
     sha256,
 };
@@ -22,6 +22,7 @@ use std::{
     net::{Shutdown, SocketAddr, TcpStream},
     sync::{Arc, mpsc},
 };
+use testkit::until;
 use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
@@ -251,7 +252,7 @@ fn reset_of_one_side_resets_the_other() {
         assert_eq!(to_end(&far), b"");
         reset(client);
         // Its reading side is at its end already, so that only a write shows it.
-        eventually("a write fails", || far.write_all(b"x").is_err());
+        until("a write fails", || far.write_all(b"x").is_err());
     }
 }
 

@@ -2,15 +2,11 @@
 //! Sessions whose two ends both connect to a depot.
 
 use super::peers::{answer, asked, hop, id, refused, reset, sending, to_end};
-use crate::common::{
-    client::connect_from,
-    noise,
-    process::{Daemon, eventually},
-    sha256,
-};
+use crate::common::{client::connect_from, noise, process::Daemon, sha256};
 use http::StatusCode;
 use protocol::session::{Open, Role, Target};
 use std::{io::Write, net::TcpStream};
+use testkit::until;
 
 fn meet(session: u8, role: Role) -> Open {
     Open::new(id(session), Vec::new(), Target::Meeting(role))
@@ -67,7 +63,7 @@ fn waiting_end_that_leaves_frees_its_slot() {
         let session = 10 * u8::try_from(n).unwrap();
         // The one before may not have left yet.
         let mut one = None;
-        eventually("there is a place", || {
+        until("there is a place", || {
             let mut stream = asked(&depot, &meet(session, Role::Initiator));
             let waits = answer(&mut stream).status == StatusCode::CONTINUE;
             one = Some(stream);
@@ -76,7 +72,7 @@ fn waiting_end_that_leaves_frees_its_slot() {
         let full = refused(&depot, &meet(session + 1, Role::Initiator).to_bytes().unwrap());
         assert_eq!(full.status, StatusCode::SERVICE_UNAVAILABLE, "{full:?}");
         leave(one.unwrap());
-        eventually("the place is free", || {
+        until("the place is free", || {
             let mut next = asked(&depot, &meet(session + 2, Role::Initiator));
             answer(&mut next).status == StatusCode::CONTINUE
         });

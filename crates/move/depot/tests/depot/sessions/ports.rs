@@ -6,13 +6,14 @@ use crate::common::{
     PATIENCE,
     client::{connect, connect_from},
     noise,
-    process::{Daemon, eventually},
+    process::Daemon,
     refusing_address, sha256,
 };
 use std::{
     io::Read,
     net::{SocketAddr, TcpListener},
 };
+use testkit::until;
 
 /// Where a depot listens for plain clients.
 fn port(depot: &Daemon) -> SocketAddr {
@@ -112,7 +113,7 @@ fn ports_and_sessions_survive_a_takeover() {
     first.await_log(&["another depot has taken over"]);
     assert_eq!(port(&second), port(&first));
     echoes(&under_way);
-    eventually("the second one serves the port", || {
+    until("the second one serves the port", || {
         echoes(&connect(port(&second)));
         second.log_text().contains("method=\"SESSION\"")
     });

@@ -4,7 +4,7 @@
 use super::peers::{Acceptor, answer, asked, echoes, hop, open, open_tcp, opened, refused};
 use crate::common::{
     client::{connect, connect_from},
-    process::{Daemon, eventually},
+    process::Daemon,
     refusing_address,
     scripted::Scripted,
 };
@@ -14,6 +14,7 @@ use protocol::{
     session::{Answer, Open, TicketText},
 };
 use std::io::{Read, Write};
+use testkit::until;
 
 #[test]
 fn session_from_a_client_not_listed_is_refused() {
@@ -232,5 +233,5 @@ fn session_without_descriptors_left_gets_an_answer() {
     assert_eq!(told.status, StatusCode::SERVICE_UNAVAILABLE, "{told:?}");
     assert_eq!(first.read(&mut [0]).unwrap(), 0, "the connection is closed");
     drop(held);
-    eventually("it recovers", || answer(&mut asked(&depot, &request)).status == StatusCode::OK);
+    until("it recovers", || answer(&mut asked(&depot, &request)).status == StatusCode::OK);
 }

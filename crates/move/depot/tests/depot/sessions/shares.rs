@@ -55,7 +55,7 @@ fn session_through_a_trusted_depot_counts_for_its_client() {
     assert!(answer.text.contains("connections from 127.0.0.10 are open"), "{answer:?}");
     sessions.iter().for_each(echoes);
     sessions.truncate(4);
-    crate::common::process::eventually("places are given back", || {
+    testkit::until("places are given back", || {
         asked("127.0.0.11", &near, &request).1.status == StatusCode::OK
     });
 }

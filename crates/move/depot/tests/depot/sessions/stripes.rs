@@ -10,7 +10,7 @@ use crate::common::{
     client::connect,
     noise,
     pki::Pki,
-    process::{Daemon, eventually},
+    process::Daemon,
     sha256,
     wire::{Wire, wires},
 };
@@ -21,6 +21,7 @@ use std::{
     net::{Shutdown, TcpStream},
     sync::{Mutex, mpsc},
 };
+use testkit::until;
 
 /// A depot near the client, which requests `streams` connections to the next one.
 fn near(streams: u8) -> Daemon {
@@ -74,7 +75,7 @@ fn both_ways(near: &Daemon, next: Hop, wanted: u64) -> Answer {
     let sends = twice(&client, &forth, ready);
     let reads = client.try_clone().unwrap();
     let came = std::thread::spawn(move || to_end(&reads));
-    eventually("connections join", || connections(near) == wanted);
+    until("connections join", || connections(near) == wanted);
     go.send(()).unwrap();
     go_on.send(()).unwrap();
     assert_eq!(sha256(&came.join().unwrap()), sha256(&[&back[..], &back].concat()));

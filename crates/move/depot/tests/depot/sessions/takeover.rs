@@ -2,14 +2,11 @@
 //! Sessions while another process takes a depot's listeners over.
 
 use super::peers::{Acceptor, answer, asked, id, open, opened, sending, to_end};
-use crate::common::{
-    noise,
-    process::{Daemon, eventually},
-    sha256,
-};
+use crate::common::{noise, process::Daemon, sha256};
 use http::StatusCode;
 use protocol::session::{Open, Role, Target};
 use std::io::{Read, Write};
+use testkit::until;
 
 #[test]
 fn session_goes_on_across_a_takeover_and_the_old_depot_ends() {
@@ -37,7 +34,7 @@ fn session_goes_on_across_a_takeover_and_the_old_depot_ends() {
     first.await_log(&["another depot has taken over"]);
     // The other end would come to the second depot, so that one that waits has to come there too.
     assert_eq!(answer(&mut waits).status, StatusCode::SERVICE_UNAVAILABLE);
-    eventually("new sessions are the second one's", || {
+    until("new sessions are the second one's", || {
         opened(&second, &request).1.hops[0].depot.as_str() == "second"
     });
     let sends = sending(&client, after.clone());

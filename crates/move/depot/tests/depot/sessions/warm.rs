@@ -4,13 +4,14 @@
 use super::peers::{Acceptor, answer, asked, echo, echoes, hop, open, open_tcp, opened, to_end};
 use crate::common::{
     client::{get, status},
-    process::{Daemon, eventually},
+    process::Daemon,
     scripted::Scripted,
     wire::{Wire, wires},
 };
 use http::StatusCode;
 use protocol::session::Open;
 use std::{io::Write, net::Shutdown};
+use testkit::until;
 
 const TRUST: &str = "admin.listen = \"127.0.0.1:0\"\ntrust.depots = [\"127.0.0.0/8\"]";
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
@@ -39,14 +40,14 @@ fn session_takes_a_warm_connection_which_is_replaced() {
     let request = open(&[far.address, acceptor.address]);
     // The first one makes the next depot known.
     echoes(&opened(&near, &request).0);
-    eventually("connections wait", || idle(&near) == 3);
+    until("connections wait", || idle(&near) == 3);
     let before = connects(&near);
     let (client, _) = opened(&near, &request);
     echoes(&client);
     assert_eq!(connects(&near), before, "a connection that waited is used");
-    eventually("it is replaced", || idle(&near) == 3);
+    until("it is replaced", || idle(&near) == 3);
     drop(client);
-    eventually("it is closed, not kept", || far.status().connections.held == 3);
+    until("it is closed, not kept", || far.status().connections.held == 3);
     assert_eq!(idle(&near), 3);
 }
 

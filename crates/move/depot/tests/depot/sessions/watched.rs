@@ -2,13 +2,11 @@
 //! What operators see of sessions.
 
 use super::peers::{Acceptor, answer, asked, echoes, id, open, opened, refused};
-use crate::common::{
-    client::body,
-    process::{Daemon, eventually},
-};
+use crate::common::{client::body, process::Daemon};
 use http::StatusCode;
 use longhaul_depot::status::{EndedSessions, Sessions};
 use protocol::session::{Open, Role, Target};
+use testkit::until;
 
 const ADMIN: &str = "admin.listen = \"127.0.0.1:0\"";
 
@@ -57,7 +55,7 @@ fn status_and_metrics_count_sessions() {
     drop((client, waits, other));
     let over =
         [counted("end", "ended", 1), counted("end", "refused", 1), counted("meet", "ended", 1)];
-    eventually("both sessions are over", || {
+    until("both sessions are over", || {
         let sessions = depot.status().sessions;
         sessions.open == 0 && ended(&sessions) == over
     });

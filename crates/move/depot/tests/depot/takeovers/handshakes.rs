@@ -2,13 +2,7 @@
 //! TLS clients that come while depots take over from each other, are reloaded, and are restarted with systemd's
 //! sockets: none sees a connection cut in its handshake, or a refusal.
 
-use crate::common::{
-    PATIENCE,
-    client::connect,
-    pki::Pki,
-    process::{Daemon, eventually},
-    scripted::Scripted,
-};
+use crate::common::{PATIENCE, client::connect, pki::Pki, process::Daemon, scripted::Scripted};
 use rustix::process::Signal;
 use std::{
     io::{Read, Write},
@@ -20,6 +14,7 @@ use std::{
     thread,
     time::Duration,
 };
+use testkit::until;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, Stream, pki_types::ServerName};
 
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
@@ -79,7 +74,7 @@ impl Crowd {
     fn await_served(&self, more: usize) {
         let from = self.served.load(Relaxed);
         let ended = || self.clients.iter().any(thread::JoinHandle::is_finished);
-        eventually("clients are served", || ended() || self.served.load(Relaxed) >= from + more);
+        until("clients are served", || ended() || self.served.load(Relaxed) >= from + more);
     }
 
     fn stop(self) {

@@ -92,5 +92,5 @@ fn decision_that_cannot_be_kept_applies_and_says_so() {
     assert_eq!(status(&request("127.0.0.66", &depot, &route).1), 403);
     // Once it can be written, it is.
     fs::create_dir(dir.join("missing")).unwrap();
-    crate::common::process::eventually("it is kept", || dir.join("missing/state").exists());
+    testkit::until("it is kept", || dir.join("missing/state").exists());
 }

@@ -2,7 +2,7 @@
 //! Takeovers that fail half way, and depots of earlier versions.
 
 use super::{Downloads, request, start, tell};
-use crate::common::{client::status, process::eventually};
+use crate::common::client::status;
 use longhaul_depot::control::{Answer, Command, Shunned, ask};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -18,6 +18,7 @@ use std::{
     },
     path::Path,
 };
+use testkit::until;
 
 /// A successor that has been given the listeners.
 fn successor(dir: &Path) -> (UnixStream, u8, Vec<OwnedFd>) {
@@ -67,7 +68,7 @@ fn successor_that_fails_half_way_changes_nothing() {
         // Clients that come meanwhile wait, and are served.
         drop((stream, listeners));
         assert_eq!(downloads.begin("127.0.0.9", &first), 200, "{round}");
-        eventually("the operator decides here again", || {
+        until("the operator decides here again", || {
             ask(&dir.join("control.sock"), &deny("127.0.0.66/32")).is_ok()
         });
     }
@@ -99,7 +100,7 @@ fn successor_of_an_earlier_version_takes_over() {
         let entries = std::fs::read_dir(dir.path()).unwrap().flatten();
         entries.map(|it| it.path()).find(|it| it.to_string_lossy().contains(".draining."))
     };
-    eventually("it can be asked", || sockets().is_some());
+    until("it can be asked", || sockets().is_some());
     let Answer::Draining(draining) = ask(&sockets().unwrap(), &Command::Draining).unwrap() else {
         panic!("something else");
     };

@@ -58,13 +58,14 @@ pub struct Mutator<'a> {
 }
 
 impl<'a> Mutator<'a> {
+    /// Of these inputs, the same for the same seed.
     pub fn new(seed: u64, corpus: &'a [Vec<u8>]) -> Self {
         assert!(!corpus.is_empty(), "there is nothing to mutate");
         Self { random: Pcg64::seed_from_u64(seed), corpus }
     }
 
     /// One of the kept inputs with one to four changes.
-    pub fn next(&mut self) -> Vec<u8> {
+    pub fn input(&mut self) -> Vec<u8> {
         let mut input = self.pick().to_vec();
         for _ in 0..=self.below(4) {
             self.change(&mut input);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runs a target on its corpus and on mutations of it. Other crates' fuzz tests run theirs by it, too.
+//! Runs a target on its corpus and on mutations of it.
 
-use super::mutate::Mutator;
+mod mutate;
+
+pub use mutate::Mutator;
+
 use std::{
     fs,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -15,7 +18,8 @@ pub fn number(variable: &str) -> Option<u64> {
 
 /// The kept inputs of a target, in the order of their names.
 pub fn corpus(name: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(name);
+    let tested = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let folder = Path::new(&tested).join("tests/corpus").join(name);
     let entries =
         fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -46,7 +50,7 @@ pub fn run(name: &str, inputs: u64, target: fn(&[u8]) -> bool) {
         attempt(input);
     }
     let mut mutator = Mutator::new(seed, &corpus);
-    let taken = (0..inputs).filter(|_| attempt(&mutator.next())).count() as u64;
+    let taken = (0..inputs).filter(|_| attempt(&mutator.input())).count() as u64;
     println!("{name}: {taken} of {inputs} taken");
     // What never gets in, or always does, tests little.
     assert!(taken > inputs / 100 && taken < inputs, "{name}: {taken} of {inputs} taken");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Scenario files for tests of any crate, by `#[path]`: nodes, links and flows in a line each.
+//! Scenario files: nodes, links and flows in a line each.
 //!
 //! Keys are written `rate=100mbit delay=5ms`, with a space between two. A value that TOML takes as it
 //! stands is left (numbers, `true`, `[..]`, `{..}`, quoted text; without spaces), all others are quoted.
@@ -21,26 +21,31 @@ impl Draft {
     }
 
     /// One more node.
+    #[must_use]
     pub fn node(self, name: &str, keys: &str) -> Self {
         self.line(&format!("[[node]]\nname = {name:?}")).keys(keys)
     }
 
     /// Nodes that have nothing but a name.
+    #[must_use]
     pub fn nodes(self, names: &[&str]) -> Self {
         names.iter().fold(self, |draft, name| draft.node(name, ""))
     }
 
     /// A link between two nodes.
+    #[must_use]
     pub fn link(self, from: &str, to: &str, keys: &str) -> Self {
         self.line(&format!("[[link]]\nbetween = [{from:?}, {to:?}]")).keys(keys)
     }
 
     /// A flow from one node to another.
+    #[must_use]
     pub fn flow(self, from: &str, to: &str, keys: &str) -> Self {
         self.line(&format!("[[flow]]\nfrom = {from:?}\nto = {to:?}")).keys(keys)
     }
 
     /// Whatever else, in TOML.
+    #[must_use]
     pub fn line(mut self, toml: &str) -> Self {
         self.0 += toml;
         self.0.push('\n');

@@ -16,14 +16,18 @@ use std::{
 /// A request, names of fields in small letters.
 #[derive(Debug, Clone)]
 pub struct Request {
+    /// As on the request line.
     pub method: String,
+    /// As on the request line.
     pub target: String,
+    /// The header section, by names in lower case.
     pub fields: BTreeMap<String, String>,
     /// What came behind the header section at once.
     pub rest: Vec<u8>,
 }
 
 impl Request {
+    /// The value of a field; empty if it is not there.
     pub fn field(&self, name: &str) -> &str {
         self.fields.get(name).map_or("", String::as_str)
     }
@@ -38,6 +42,7 @@ impl Request {
 
 /// A connection to answer on.
 pub struct Conn {
+    /// The connection.
     pub stream: TcpStream,
     abrupt: bool,
 }
@@ -57,6 +62,7 @@ impl Conn {
         self.send(text + "\r\n");
     }
 
+    /// Answers with a body of known length.
     pub fn answer(&mut self, status: &str, fields: &[(&str, &str)], body: &[u8]) {
         let length = body.len().to_string();
         let mut all = vec![("Content-Length", length.as_str())];
@@ -84,7 +90,9 @@ impl Conn {
 
 /// A server, until it is dropped.
 pub struct Server {
+    /// Where it listens.
     pub address: SocketAddr,
+    /// What it was asked so far.
     pub requests: Arc<Mutex<Vec<Request>>>,
     stopped: Arc<AtomicBool>,
 }
@@ -95,6 +103,7 @@ impl Server {
         Self::start_at("127.0.0.1:0", script)
     }
 
+    /// The same at this address.
     pub fn start_at(
         address: &str,
         script: impl Fn(usize, &Request, &mut Conn) + Send + Sync + 'static,
@@ -133,10 +142,12 @@ impl Server {
         Self { address, requests, stopped }
     }
 
+    /// The URL of a path.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
+    /// What it was asked so far.
     pub fn asked(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
