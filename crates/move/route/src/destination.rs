@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Destinations, and patterns that choose among them.
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use protocol::{Authority, Host};
 use serde::Deserialize;
 use std::{
@@ -79,10 +79,11 @@ fn hosts(text: &str) -> Option<Hosts> {
         return Some(Hosts::Others);
     }
     if let Ok(network) = text.parse::<IpNet>() {
-        return Some(Hosts::Network(network.trunc()));
+        return Some(Hosts::Network(canonical(network.trunc())));
     }
-    if let Ok(ip) = text.parse::<IpAddr>() {
-        return Some(Hosts::Network(ip.into()));
+    let address = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    if let Ok(ip) = address.parse::<IpAddr>() {
+        return Some(Hosts::Network(ip.to_canonical().into()));
     }
     let name = |text: &str| match text.parse() {
         Ok(Host::Name(name)) => Some(name.to_ascii_lowercase()),
@@ -165,6 +166,16 @@ impl Match {
         };
         is_one.then_some(server)
     }
+}
+
+/// IPv4 networks that are written as IPv6 (`::ffff:192.0.2.0/120`) are IPv4: destinations are compared so.
+fn canonical(network: IpNet) -> IpNet {
+    let mapped = network.prefix_len().checked_sub(96).zip(match network.addr().to_canonical() {
+        IpAddr::V4(address) if network.addr().is_ipv6() => Some(address),
+        _ => None,
+    });
+    let of_four = mapped.and_then(|(prefix, address)| Ipv4Net::new(address, prefix).ok());
+    of_four.map_or(network, IpNet::V4)
 }
 
 fn is_here(host: &Host) -> bool {

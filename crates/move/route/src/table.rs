@@ -229,6 +229,9 @@ mod tests {
             "[2001:db8:1::/48]:25",
             "*.example.org",
             "files.example.net",
+            "[2001:0db8:2:0:0:0:0:1]",
+            "::ffff:203.0.113.7",
+            "::ffff:203.0.113.64/122",
         ]);
         for (destination, expected) in [
             ("10.9.9.9:1", Some("10.9.9.9:1")),
@@ -242,6 +245,12 @@ mod tests {
             ("192.0.2.1:22", Some("192.0.2.1:22")),
             ("192.0.2.1:23", None),
             ("[2001:db8:1::2]:25", Some("[2001:db8:1::2]:25")),
+            // However addresses are written.
+            ("[2001:db8:2::1]:9", Some("[2001:db8:2::1]:9")),
+            ("203.0.113.7:9", Some("203.0.113.7:9")),
+            ("[::ffff:203.0.113.7]:9", Some("203.0.113.7:9")),
+            ("203.0.113.65:9", Some("203.0.113.65:9")),
+            ("203.0.113.8:9", None),
         ] {
             assert_eq!(at(&routes, destination).await.as_deref(), expected, "{destination}");
         }
