@@ -137,7 +137,7 @@ deps-deb-check:
 
 deps-test: deps-build deps-run deps-deb
 	$(INSTALL_MISSING) apache2:apache2-bin chromium:chromium certutil:libnss3-tools \
-	    rclone:rclone sysctl:procps faketime:faketime openssl:openssl unshare:util-linux chrt:util-linux \
+	    rclone:rclone sysctl:procps faketime:faketime openssl:openssl unshare:util-linux nsenter:util-linux chrt:util-linux \
 	    python3:python3 \
 	    /usr/lib/python3/dist-packages/requests/__init__.py:python3-requests \
 	    /usr/lib/python3/dist-packages/numpy/__init__.py:python3-numpy \
@@ -147,7 +147,7 @@ deps-test: deps-build deps-run deps-deb
 	    mmdebstrap:mmdebstrap 'podman:podman buildah' crun:crun pip3:python3-pip systemd-analyze:systemd \
 	    rsync:rsync ncat:ncat iperf3:iperf3 /usr/sbin/sshd:openssh-server psql:postgresql-client \
 	    /usr/lib/postgresql:postgresql git:git node:nodejs go:golang-go javac:default-jdk-headless \
-	    unzip:unzip d:xxd libnftables.so.1:libnftables1 nft:nftables \
+	    unzip:unzip xxd:xxd libnftables.so.1:libnftables1 nft:nftables \
 	    qemu-system-x86_64:qemu-system-x86 busybox:busybox-static depmod:kmod xz:xz-utils
 
 # What benches need besides, and what they build.
