@@ -105,13 +105,12 @@ fn in_simulation(run: &Run) -> BTreeSet<&String> {
     of_flows.chain(with_tcp.map(|traffic| &traffic.cc)).collect()
 }
 
-/// Parameters as a record has them, with the name of their set where they are one.
-pub fn recorded(params: &Params) -> CongestionControl {
+/// The record of parameters, with the name of their set if they are one.
+fn recorded(params: &Params) -> CongestionControl {
     let algorithm = params.algorithm();
-    let set = algorithm.sets.iter().find(|set| set.params.values() == params.values());
     let names = algorithm.params.iter().map(|param| param.name.to_owned());
     CongestionControl {
-        parameter_set: set.map(|set| set.name.to_owned()),
+        parameter_set: algorithm.set_name(params.values()).map(str::to_owned),
         parameters: names.zip(params.values().iter().copied()).collect(),
         file: None,
     }

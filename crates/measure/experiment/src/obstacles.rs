@@ -24,7 +24,7 @@ impl Obstacles {
         self.lacks.add(&run.id, what.into_iter().map(Obstacle::from));
     }
 
-    /// Nothing, or an error that says all of it; of so many runs.
+    /// An error that names all of it, if there is any; `runs` is the number of runs.
     ///
     /// # Errors
     /// Each line of the text names one thing and says what to do.

@@ -49,7 +49,7 @@ impl LoadedControls {
             return Ok(());
         };
         let name = lost.name();
-        Err(LabError::Lacks(Lack::new(
+        Err(LabError::lacks(Lack::new(
             format_args!(
                 "before Linux 6.4, {name} can't be left to a process in the background; have it kept \
                  in the kernel first"

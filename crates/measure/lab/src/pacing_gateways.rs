@@ -92,7 +92,7 @@ impl Working {
         // The device is made where the namespace is, and so is whatever asks for it.
         let opened = namespace.run(|| Ok(Gateway::open(options))).map_err(system)?;
         let gateway = opened.map_err(|error| match error {
-            Error::Lacks(what) => LabError::Lacks(what),
+            Error::Lacks(what) => LabError::lacks(what),
             Error::Usage(reason) | Error::Failed(reason) => {
                 LabError::Server { name: format!("the gateway of node {node}"), reason }
             }

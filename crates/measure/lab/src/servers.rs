@@ -328,7 +328,7 @@ pub fn missing_program(program: &str, error: io::Error) -> LabError {
         "aria2c" => "aria2",
         program => program,
     };
-    LabError::Lacks(Lack::new(
+    LabError::lacks(Lack::new(
         format_args!("{program} is not installed"),
         format_args!("apt-get install {package}"),
     ))

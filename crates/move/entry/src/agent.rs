@@ -233,7 +233,7 @@ impl Agent {
         let _for_client = wait_for(take, until).await.ok_or_else(busy)?;
         let take = || self.opening_to.take(to.key());
         let _to_server = wait_for(take, until).await.ok_or_else(busy)?;
-        let routes = config.routes.matching(to).await;
+        let routes = config.routes.matching(to).await.routes;
         let choice = self.live.choose(to, routes);
         let unconnected = match self.down.open_first(to, choice, time).await {
             Ok(opened) => return Ok(opened),

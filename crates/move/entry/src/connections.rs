@@ -6,7 +6,7 @@ use crate::{
     tunnel::Passed,
 };
 use protocol::{Authority, DepotAddress, session::HopReport};
-use route::{Destination, Matching};
+use route::Destination;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -119,7 +119,7 @@ impl Live {
     }
 
     /// The routes to try, without those that are for longer connections.
-    pub(crate) fn choose<'r>(&self, to: &Destination, routes: Matching<'r>) -> Choice<'r> {
+    pub(crate) fn choose<'r>(&self, to: &Destination, routes: Vec<route::Route<'r>>) -> Choice<'r> {
         let (to, state) = (to.key(), self.state());
         let most_moved = || {
             let there = state.connections.values().filter(|connection| connection.key() == to);

@@ -295,8 +295,8 @@ impl Interceptor {
             return refuse(Refusal::Reset);
         };
         let destination = Destination::Address(server);
-        let routes = config.routes.matching(&destination).await;
-        let choice = Choice { routes: routes.routes, is_short: false };
+        let routes = config.routes.matching(&destination).await.routes;
+        let choice = Choice { routes, is_short: false };
         let time = config.connect_timeout.unwrap_or(CONNECT);
         let full = self.live.open() >= MOST_OPEN;
         let opened = if full {

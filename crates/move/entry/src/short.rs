@@ -6,7 +6,7 @@
 //! connection: one that is open stays where it is. A connection that moves nothing says nothing.
 //! Limits: 4096 destinations, of which the one that was used least recently is forgotten first; each for 10 minutes.
 
-use route::{FirstContact, Matching, Route, ShortRule};
+use route::{FirstContact, Route, ShortRule};
 use std::{
     collections::{HashMap, VecDeque},
     time::{Duration, Instant},
@@ -80,11 +80,10 @@ impl History {
     pub(crate) fn choose<'r>(
         &self,
         to: &str,
-        matching: Matching<'r>,
+        mut routes: Vec<Route<'r>>,
         open: impl FnOnce() -> u64,
         now: Instant,
     ) -> Choice<'r> {
-        let mut routes = matching.routes;
         let first_direct = |routes: &[Route<'r>], open: u64| {
             let is_short = |rule: &ShortRule| self.is_short(to, rule, open, now);
             routes.iter().position(|route| route.short.as_ref().is_some_and(is_short))
@@ -186,8 +185,7 @@ mod tests {
                 short: (limit > 0).then_some(ShortRule { below: Bytes::new(limit), first: Depots }),
             };
             let routes = limits.iter().map(route).collect();
-            let matching = Matching { routes, is_direct_then: false };
-            let Choice { routes, is_short } = history.choose("a:1", matching, || open, now);
+            let Choice { routes, is_short } = history.choose("a:1", routes, || open, now);
             (routes.len(), is_short)
         };
         assert_eq!(chosen(&[1000, 0], 0), (0, true));

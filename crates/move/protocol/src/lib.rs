@@ -29,5 +29,7 @@ pub use depot_address::{DEPOT_PORT, DepotAddress};
 pub use depot_id::{DepotId, DepotIdError};
 pub use origin::{OriginError, OriginUrl, Scheme, asks_directly};
 pub use panics::{Caught, Panicked, catch_panic};
-pub use route::{Form, MAX_DEPOTS, MAX_ROUTE_LEN, PREFIX, Redirect, Route, RouteError};
+pub use route::{
+    Form, MAX_DEPOTS, MAX_ROUTE_LEN, PREFIX, Redirect, Route, RouteError, check_depots,
+};
 pub use step::{Fetch, Step};

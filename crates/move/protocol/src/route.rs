@@ -212,7 +212,10 @@ impl FromStr for Route {
 }
 
 /// Not too many, and none twice.
-pub(crate) fn check_depots<'a>(
+///
+/// # Errors
+/// There are more than [`MAX_DEPOTS`], or one is there twice.
+pub fn check_depots<'a>(
     depots: impl IntoIterator<Item = &'a DepotAddress>,
 ) -> Result<(), RouteError> {
     let depots: Vec<_> = depots.into_iter().collect();

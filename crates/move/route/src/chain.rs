@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Chains of depots as they are written: `d1.example.net,https:d2.example.org`, the nearest first.
 
-use protocol::{AuthorityError, DepotAddress, RouteError, session::MAX_HOPS};
+use protocol::{AuthorityError, DepotAddress, RouteError, check_depots};
 
 /// Text that is no chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,24 +20,14 @@ pub enum ChainTextError {
 /// One is malformed, there are more than 16, or one is there twice.
 pub fn read_chain(text: &str) -> Result<Vec<DepotAddress>, ChainTextError> {
     let depots: Vec<_> = text.split(',').map(str::parse).collect::<Result<_, AuthorityError>>()?;
-    check_chain(&depots)?;
+    check_depots(&depots)?;
     Ok(depots)
-}
-
-/// Not too many, and none twice.
-pub(crate) fn check_chain(depots: &[DepotAddress]) -> Result<(), RouteError> {
-    if depots.len() > MAX_HOPS {
-        return Err(RouteError::TooManyDepots(depots.len()));
-    }
-    match (1..depots.len()).find(|&at| depots[..at].contains(&depots[at])) {
-        Some(twice) => Err(RouteError::Twice(depots[twice].clone())),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::MAX_DEPOTS;
 
     #[test]
     fn chains_are_read_and_bounded() {
@@ -51,9 +41,9 @@ mod tests {
             read_chain("d1,d2,D1:3880"),
             Err(ChainTextError::Route(RouteError::Twice(_)))
         ));
-        let many: Vec<String> = (0..=MAX_HOPS).map(|n| format!("d{n}")).collect();
-        let most = many[..MAX_HOPS].join(",");
-        assert_eq!(read_chain(&most).unwrap().len(), MAX_HOPS);
+        let many: Vec<String> = (0..=MAX_DEPOTS).map(|n| format!("d{n}")).collect();
+        let most = many[..MAX_DEPOTS].join(",");
+        assert_eq!(read_chain(&most).unwrap().len(), MAX_DEPOTS);
         assert!(matches!(
             read_chain(&many.join(",")),
             Err(ChainTextError::Route(RouteError::TooManyDepots(17)))

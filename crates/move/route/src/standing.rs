@@ -3,7 +3,7 @@
 
 use protocol::DepotAddress;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -49,14 +49,12 @@ impl Standings {
 
     /// Forgets what checks of other depots than these have shown. One that was not asked yet is up.
     pub fn watch_only<'d>(&self, depots: impl IntoIterator<Item = &'d DepotAddress>) {
+        let watched: HashSet<&DepotAddress> = depots.into_iter().collect();
         let mut all = self.known();
-        let before: HashMap<_, _> = all
-            .iter_mut()
-            .filter_map(|(depot, known)| Some((depot.clone(), known.is_up.take()?)))
-            .collect();
-        for depot in depots {
-            let is_up = before.get(depot).copied().unwrap_or(true);
-            all.entry(depot.clone()).or_default().is_up = Some(is_up);
+        let others = all.iter_mut().filter(|(depot, _)| !watched.contains(depot));
+        others.for_each(|(_, known)| known.is_up = None);
+        for depot in watched {
+            all.entry(depot.clone()).or_default().is_up.get_or_insert(true);
         }
         all.retain(|_, known| known.is_up.is_some() || known.failed.is_some());
     }

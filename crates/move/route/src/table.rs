@@ -2,12 +2,11 @@
 //! Which destinations go through which depots.
 
 use crate::{
-    chain::check_chain,
     destination::{Destination, Match},
     short_rule::{FirstContact, ShortRule},
 };
 use host::settings_file::{self, ConfigError};
-use protocol::{Authority, DepotAddress};
+use protocol::{Authority, DepotAddress, check_depots};
 use serde::Deserialize;
 use std::path::Path;
 use units::Bytes;
@@ -139,7 +138,7 @@ impl RouteTable {
             if rule.to.is_empty() {
                 return Err(format!("route {at}: \"to\" names no destination"));
             }
-            check_chain(&rule.via).map_err(|error| format!("route {at}: {error}"))?;
+            check_depots(&rule.via).map_err(|error| format!("route {at}: {error}"))?;
             if rule.first_contact.is_some() && self.short(rule).is_none() {
                 return Err(format!("route {at}: \"first_contact\" needs \"direct_below\""));
             }

@@ -4,7 +4,6 @@
 use crate::text::printable;
 use http::StatusCode;
 use protocol::digest::Digest;
-use route::AttemptEnd;
 use std::{
     fmt, io,
     path::{Path, PathBuf},
@@ -178,16 +177,6 @@ impl Error {
         // The TLS library ends some texts with a link to its documentation.
         let text = text.split_once(": https://docs.rs/").map_or(&*text, |(said, _)| said);
         Self::Connection(format!("{doing}: {}", printable(text, 300)))
-    }
-}
-
-impl Error {
-    /// What it says of the route by which something was asked for.
-    pub(crate) fn attempt_end(&self) -> AttemptEnd {
-        match self {
-            Self::Connection(_) | Self::Stalled(_) => AttemptEnd::Unreached,
-            _ => AttemptEnd::Refused,
-        }
     }
 }
 

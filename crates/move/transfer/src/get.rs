@@ -182,27 +182,21 @@ impl<'c> Transfer<'c> {
                 },
                 Err(trouble) => trouble,
             };
-            match trouble {
+            let (error, asked, next) = match trouble {
                 Trouble::Final(error) => return self.end(error).await,
-                Trouble::OtherWay(error) => match self.next_way(&error, false) {
-                    Next::Another => {}
-                    Next::Nothing => return self.end(error).await,
-                    Next::Again => {
-                        failures += 1;
-                        if failures > self.client.options.retries {
-                            return Err(error);
-                        }
-                        self.wait(&error, None, failures).await;
-                    }
-                },
                 // Each time a gap less, or fewer connections that can leave gaps.
-                Trouble::Continue => {}
+                Trouble::Continue => continue,
                 Trouble::Restart(why) => {
                     restarts += 1;
                     if restarts > MAX_RESTARTS {
                         return Err(Error::Changing(why, restarts));
                     }
                     self.begin_again(&why)?;
+                    continue;
+                }
+                Trouble::OtherWay(error) => {
+                    let next = self.next_way(&error, false);
+                    (error, None, next)
                 }
                 Trouble::Retry(error, asked) => {
                     let is_silent = matches!(error, Error::Stalled(_) | Error::Connection(_));
@@ -210,30 +204,32 @@ impl<'c> Transfer<'c> {
                         self.client.http.blame(&sender);
                     }
                     let held = self.sink.held();
-                    if self.can_resume() && held.saturating_sub(mark) >= self.real_progress() {
-                        // The route has done its part, and is used again.
-                        (failures, mark) = (0, held);
-                    } else if self.next_way(&error, true) == Next::Another {
-                        continue;
-                    }
-                    failures += 1;
-                    if failures > self.client.options.retries {
-                        return Err(error);
-                    }
-                    self.wait(&error, asked, failures).await;
+                    let next =
+                        if self.can_resume() && held.saturating_sub(mark) >= self.real_progress() {
+                            // The route has done its part, and is used again.
+                            (failures, mark) = (0, held);
+                            Next::Again
+                        } else {
+                            self.next_way(&error, true)
+                        };
+                    (error, asked, next)
                 }
+            };
+            match next {
+                Next::Another => continue,
+                Next::Nothing => return self.end(error).await,
+                Next::Again => failures += 1,
             }
+            if failures > self.client.options.retries {
+                return Err(error);
+            }
+            self.wait(&error, asked, failures).await;
         }
     }
 
     /// The way in use has failed without real progress.
     fn next_way(&mut self, error: &Error, may_help: bool) -> Next {
-        let standings = &self.client.standings;
-        let next = self.target.ways.failed(standings, error.attempt_end(), may_help);
-        if next == Next::Another {
-            self.progress.note(format!("{error}; tries the next route"));
-        }
-        next
+        self.target.ways.failed(&self.client.standings, &self.progress, error, may_help)
     }
 
     /// A permanent failure. A part with the wrong digest is removed.

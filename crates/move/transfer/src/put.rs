@@ -196,11 +196,9 @@ impl Upload<'_> {
                 Trouble::OtherWay(error) => (error, None),
                 other => return Err(other.into_error()),
             };
-            match self.target.ways.failed(&self.client.standings, error.attempt_end(), may_help) {
-                Next::Another => {
-                    self.progress.note(format!("{error}; tries the next route"));
-                    continue;
-                }
+            let (ways, standings) = (&mut self.target.ways, &self.client.standings);
+            match ways.failed(standings, &self.progress, &error, may_help) {
+                Next::Another => continue,
                 Next::Nothing => return Err(error),
                 Next::Again => failures += 1,
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The ways to a URL: through depots, by each of the routes that lead there, or directly.
 
-use crate::Error;
+use crate::{Error, Progress};
 use protocol::{Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme};
 use reqwest::Url;
 use route::{AsWritten, Attempt, AttemptEnd, Chooser, Destination, RouteTable, Standings};
@@ -95,9 +95,14 @@ impl Ways {
     pub(crate) fn failed(
         &mut self,
         standings: &Standings,
-        end: AttemptEnd,
+        progress: &Progress,
+        error: &Error,
         may_help: bool,
     ) -> Next {
+        let end = match error {
+            Error::Connection(_) | Error::Stalled(_) => AttemptEnd::Unreached,
+            _ => AttemptEnd::Refused,
+        };
         if let Some(to) = &self.to {
             let attempt = Attempt { end, time: self.begun.elapsed(), bytes: Bytes::new(0) };
             let depots = &self.all[self.at].depots;
@@ -107,7 +112,10 @@ impl Ways {
         self.may_help |= may_help;
         self.at = (self.at + 1) % self.all.len();
         match (self.at, self.may_help) {
-            (1.., _) => Next::Another,
+            (1.., _) => {
+                progress.note(format!("{error}; tries the next route"));
+                Next::Another
+            }
             (0, true) => {
                 self.may_help = false;
                 Next::Again
@@ -187,12 +195,18 @@ mod tests {
         let url: Url = "http://a.example/".parse().unwrap();
         let mut ways = Ways::to(&url, &table, &standings, false).await.unwrap();
         let begins = |ways: &Ways, depot: &str| ways.start().host_str() == Some(depot);
-        assert_eq!(ways.failed(&standings, AttemptEnd::Unreached, true), Next::Another);
+        let (lost, refused) =
+            (Error::Connection("lost".to_owned()), Error::Answer("no".to_owned()));
+        let progress = Progress::default();
+        let failed = |ways: &mut Ways, error: &Error, may_help| {
+            ways.failed(&standings, &progress, error, may_help)
+        };
+        assert_eq!(failed(&mut ways, &lost, true), Next::Another);
         assert!(begins(&ways, "d2"));
-        assert_eq!(ways.failed(&standings, AttemptEnd::Refused, false), Next::Again);
+        assert_eq!(failed(&mut ways, &refused, false), Next::Again);
         assert!(begins(&ways, "d1"));
-        assert_eq!(ways.failed(&standings, AttemptEnd::Refused, false), Next::Another);
-        assert_eq!(ways.failed(&standings, AttemptEnd::Refused, false), Next::Nothing);
+        assert_eq!(failed(&mut ways, &refused, false), Next::Another);
+        assert_eq!(failed(&mut ways, &refused, false), Next::Nothing);
         // The next file begins with what works.
         let ways = Ways::to(&url, &table, &standings, false).await.unwrap();
         assert!(begins(&ways, "d2"));

@@ -304,6 +304,11 @@ impl Algorithm {
         })
     }
 
+    /// The name of the parameter set with these values, if there is one.
+    pub fn set_name(&self, values: &[u32]) -> Option<&'static str> {
+        self.sets.iter().find(|set| set.params.values() == values).map(|set| set.name)
+    }
+
     /// # Safety
     /// The entry is made by `FFI_ENTRY` of ffi.h: of string literals and of arrays with their counts, which
     /// stay as long as the process. Its functions are those of the algorithm.

@@ -163,8 +163,7 @@ impl InForce {
     }
 
     fn of_values(algorithm: &'static Algorithm, values: &[u32]) -> Self {
-        let is = |params: &Params| params.values() == values;
-        let set = algorithm.sets.iter().find(|set| is(&set.params)).map(|set| set.name);
+        let set = algorithm.set_name(values);
         let names = algorithm.params.iter().map(|param| param.name);
         Self { set, values: names.zip(values.iter().copied()).collect() }
     }

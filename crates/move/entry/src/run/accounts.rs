@@ -11,7 +11,7 @@ use crate::{
     sys,
 };
 use host::{Carried, ClosedSocket, ClosedSockets, TcpSocket, TcpSockets};
-use route::{Destination, Matching};
+use route::{Destination, Route};
 use std::{
     cell::RefCell,
     collections::{HashMap, hash_map::Entry},
@@ -169,10 +169,10 @@ impl Accounts {
     }
 
     /// The routes to try, without those that are for longer connections.
-    pub(super) fn choose<'r>(&self, to: &Destination, routes: Matching<'r>) -> Choice<'r> {
+    pub(super) fn choose<'r>(&self, to: &Destination, routes: Vec<Route<'r>>) -> Choice<'r> {
         let to = to.key();
-        if routes.routes.iter().all(|route| route.short.is_none()) {
-            return Choice { routes: routes.routes, is_short: false };
+        if routes.iter().all(|route| route.short.is_none()) {
+            return Choice { routes, is_short: false };
         }
         // Looking needs the state to itself.
         let mut state = self.0.borrow_mut();

@@ -161,7 +161,7 @@ impl Answering {
     /// Connects the socket through depots, or says why not.
     async fn make(&self, socket: &Socket, destination: SocketAddr) -> Made {
         let to = Destination::Address(destination);
-        let routes = self.rules.routes.matching(&to).await;
+        let routes = self.rules.routes.matching(&to).await.routes;
         let mut trial = self.down.trial(&to, self.accounts.choose(&to, routes), Maker::Program);
         while let Some(route) = trial.next() {
             match self.try_chain(socket, destination, &route).await {
