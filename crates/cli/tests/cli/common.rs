@@ -4,7 +4,8 @@
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
+    fs::File,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -118,30 +119,51 @@ pub fn two_nodes(folder: &Path) -> PathBuf {
     path
 }
 
-/// The network namespaces that something holds: a process that is in one, or that has one open.
-pub fn namespaces() -> BTreeSet<PathBuf> {
+/// Network namespaces of others, held open: the kernel would give their numbers again.
+pub struct NetworkNamespaces(BTreeMap<PathBuf, File>);
+
+impl NetworkNamespaces {
+    /// Those of the processes whose command lines mention `what`: that they are in, or have open. Not the caller's.
+    pub fn of_processes_with(what: &str) -> Self {
+        let own = std::fs::read_link("/proc/self/ns/net").expect("a mounted /proc");
+        let held = processes_with(what).into_keys().flat_map(network_namespaces);
+        let others = held.filter(|(name, _)| *name != own);
+        Self(others.filter_map(|(name, path)| Some((name, File::open(path).ok()?))).collect())
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether a process other than this one still holds one.
+    pub fn are_in_use(&self) -> bool {
+        others().flat_map(network_namespaces).any(|(name, _)| self.0.contains_key(&name))
+    }
+}
+
+/// The names of those that a process is in or has open, and where to open them.
+fn network_namespaces(pid: u32) -> Vec<(PathBuf, PathBuf)> {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let open = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+    let paths = open.map(|fd| fd.path()).chain([process.join("ns/net")]);
+    let named = paths.filter_map(|path| Some((std::fs::read_link(&path).ok()?, path)));
+    named.filter(|(name, _)| name.to_string_lossy().starts_with("net:[")).collect()
+}
+
+/// The processes of the machine without this one.
+fn others() -> impl Iterator<Item = u32> {
     let processes = std::fs::read_dir("/proc").expect("a mounted /proc").flatten();
-    let held = |process: std::fs::DirEntry| {
-        let open = std::fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
-        let open = open.map(|fd| fd.path());
-        open.chain([process.path().join("ns/net")]).filter_map(|link| std::fs::read_link(link).ok())
-    };
-    let all = processes.flat_map(held);
-    all.filter(|target| target.to_string_lossy().starts_with("net:[")).collect()
+    let pids = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| *pid != std::process::id())
 }
 
 /// The command lines of other processes that mention `what`.
-pub fn processes_with(what: &str) -> Vec<String> {
-    let processes = std::fs::read_dir("/proc").expect("a mounted /proc").flatten();
-    let of_others = processes.filter(|process| {
-        let pid = process.file_name().to_string_lossy().parse::<u32>();
-        pid.is_ok_and(|pid| pid != std::process::id())
-    });
-    of_others
-        .filter_map(|process| std::fs::read(process.path().join("cmdline")).ok())
-        .map(|line| text(&line).replace('\0', " "))
-        .filter(|line| line.contains(what))
-        .collect()
+pub fn processes_with(what: &str) -> BTreeMap<u32, String> {
+    let line = |pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        Some((pid, text(&line).replace('\0', " ")))
+    };
+    others().filter_map(line).filter(|(_, line)| line.contains(what)).collect()
 }
 
 /// An address that refuses connections. It stays bound until the process ends, without a listener: a port that is only

@@ -2,11 +2,12 @@
 //! `longhaul lab` and `longhaul report`: resuming, interruption, and what is refused.
 
 use crate::common::{
-    alone, call, done, longhaul, measured, namespaces, one_of_two, processes_with, refused,
+    NetworkNamespaces, alone, call, done, longhaul, measured, one_of_two, processes_with, refused,
     scenario, text,
 };
 use std::{
-    path::{Path, PathBuf},
+    collections::BTreeMap,
+    path::Path,
     process::{Child, Stdio},
 };
 use testkit::until;
@@ -123,14 +124,12 @@ fn depot_fetches_from_a_program_with_a_rate() {
 struct LongRun {
     folder: tempfile::TempDir,
     child: Child,
-    namespaces: Vec<PathBuf>,
 }
 
 impl LongRun {
     /// Starts it, and waits until its transfer has begun.
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let before = namespaces();
         let child = longhaul()
             .args(["lab", "run", &scenario("demo.toml"), "--variant", "cold"])
             .args(["--set", "vars.size=200MB", "--set", "vars.rate=10mbit", "--set", "timeout=60s"])
@@ -140,31 +139,31 @@ impl LongRun {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut run = Self { folder, child, namespaces: Vec::new() };
+        let run = Self { folder, child };
         until("the client to start", || {
-            run.processes().iter().any(|line| line.starts_with("curl"))
+            run.processes().values().any(|line| line.starts_with("curl"))
         });
-        run.namespaces = namespaces().difference(&before).cloned().collect();
-        assert!(run.namespaces.len() >= 3, "nginx, depots and curl: {:?}", run.namespaces);
         run
     }
 
-    fn processes(&self) -> Vec<String> {
-        processes_with(self.folder.path().to_str().unwrap())
+    fn name(&self) -> &str {
+        self.folder.path().to_str().unwrap()
+    }
+
+    fn processes(&self) -> BTreeMap<u32, String> {
+        processes_with(self.name())
+    }
+
+    fn namespaces(&self) -> NetworkNamespaces {
+        let namespaces = NetworkNamespaces::of_processes_with(self.name());
+        assert!(namespaces.len() >= 3, "nginx, depots and curl: {}", namespaces.len());
+        namespaces
     }
 
     fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         let sent = std::process::Command::new("kill").args(["-s", name, &pid]).status().unwrap();
         assert!(sent.success());
-    }
-
-    /// The kernel takes a moment to be done with those whose last process was killed.
-    fn assert_no_namespace_is_left(&self) {
-        until("its namespaces to go", || {
-            let left = namespaces();
-            self.namespaces.iter().all(|namespace| !left.contains(namespace))
-        });
     }
 }
 
@@ -179,10 +178,11 @@ impl Drop for LongRun {
 fn ctrl_c_leaves_no_process_no_namespace_and_no_file() {
     let _alone = alone();
     let mut run = LongRun::start();
+    let namespaces = run.namespaces();
     run.signal("INT");
     assert_eq!(run.child.wait().unwrap().code(), Some(1));
-    assert_eq!(run.processes(), Vec::<String>::new());
-    run.assert_no_namespace_is_left();
+    assert_eq!(run.processes(), BTreeMap::new());
+    until("its namespaces to go", || !namespaces.are_in_use());
     let folder = run.folder.path();
     assert_eq!(std::fs::read_dir(folder.join("out")).unwrap().count(), 0, "no half record");
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), 1, "no working folder");
@@ -192,10 +192,12 @@ fn ctrl_c_leaves_no_process_no_namespace_and_no_file() {
 fn kill_9_leaves_nothing_that_stops_the_next_run() {
     let _alone = alone();
     let mut run = LongRun::start();
+    let namespaces = run.namespaces();
     run.signal("KILL");
     run.child.wait().unwrap();
     until("the run's programs to die with it", || run.processes().is_empty());
-    run.assert_no_namespace_is_left();
+    until("its namespaces to go", || !namespaces.are_in_use());
+    drop(namespaces);
     let (file, out) = small(run.folder.path());
     measured(&["lab", "run", &file, "--json", "--out", &out, "--variant", "fetch"]);
     let left: Vec<_> = std::fs::read_dir(run.folder.path()).unwrap().flatten().collect();

@@ -141,7 +141,8 @@ fn warm_connections_leave_by_the_source() {
     let origin = Origin::new();
     let (head, ..) = get(near.address, &origin.scripted.route(&far.authority(), "/"));
     assert_eq!(status(&head), 200, "{head}");
-    until("the next depot holds them", || far.status().connections.held == 4);
+    // Three, and that of the request if they were opened before it was over.
+    until("the next depot holds them", || far.status().connections.held >= 3);
 }
 
 #[test]
