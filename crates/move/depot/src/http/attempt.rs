@@ -61,149 +61,98 @@ pub(super) struct UpstreamAttempt<'x> {
     sent: Notify,
     /// Since when the next hop has had what it gets of the request.
     asked: OnceLock<Instant>,
-    answer: OnceLock<Begun>,
-}
-
-/// An answer that has begun.
-struct Begun {
-    answer: Answer,
-    /// Whether the client may send another request on the connection.
-    keep: bool,
-    /// Whether the next hop's connection can be reused.
-    fit: bool,
-}
-
-/// The result of one attempt.
-pub(super) enum Tried {
-    /// The exchange is over.
-    Over(Over),
-    /// The connection turned out to be closed already.
-    WasClosed,
-    /// The connection turned out to be dead.
-    WasSilent,
-}
-
-/// A try that is over, before its connections are settled.
-pub(super) struct Over {
-    end: End,
-    answer: Option<Answer>,
-    keep: bool,
-    /// Whether the next hop's connection can be reused.
-    fit: bool,
-}
-
-/// How the client's side ended before the end of the response.
-pub(super) enum RequestSide {
-    /// The client is gone.
-    Gone(io::Error),
-    /// The request's body failed.
-    Broken(Broken),
-}
-
-/// How the next hop's side ended.
-pub(super) enum ResponseSide {
-    /// The response was relayed.
-    Whole,
-    /// The response failed in its body.
-    Broken(Broken),
-    /// There was no response.
-    None(HeadError),
-    /// It came too late.
-    Late,
-    /// It cannot be relayed.
-    Bad(Unanswered),
+    answer: OnceLock<Answer>,
+    /// Whether the next hop's connection has carried other requests before.
+    reused: bool,
 }
 
 impl<'x> UpstreamAttempt<'x> {
     pub(super) fn new(exchange: &'x Exchange<'x>, fetch: &'x Fetch, streams: u8) -> Self {
         let (uploaded, sent) = (AtomicBool::new(false), Notify::new());
         let (given_up, asked, answer) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { exchange, fetch, streams, uploaded, given_up, sent, asked, answer }
+        let reused = false;
+        Self { exchange, fetch, streams, uploaded, given_up, sent, asked, answer, reused }
     }
 
     /// Sends the request, which begins with `text`, and relays the response.
     pub(super) async fn run(
-        self,
+        mut self,
         client: &mut Client,
-        hop: &mut upstream::UpstreamConnection,
+        mut hop: upstream::UpstreamConnection,
         text: Vec<u8>,
-    ) -> Tried {
-        let (interims, is_tls) = (client.interims.came(), hop.stream.is_tls());
+    ) -> Outcome {
+        self.reused = hop.reused;
         let (mut client_source, mut client_sink) = client.stream.split();
         let (mut source, mut sink) = hop.stream.split();
         let upstream_socket = source.tcp();
+        let mut silent = false;
         let end = {
             let up = self.up(&mut client_source, &mut client.ahead, &mut sink, text);
             let slow = self.too_slow(client_sink.tcp());
             let down =
                 self.down(&mut source, &mut hop.ahead, &mut client_sink, &mut client.interims);
-            let silent = silence(upstream_socket);
+            let silence = silence(upstream_socket);
             let (mut up, mut down, mut slow) = (pin!(up), pin!(down), pin!(slow));
-            let mut silent = pin!(silent);
+            let mut silence = pin!(silence);
             loop {
-                tokio::select! {
+                break tokio::select! {
                     biased;
-                    end = &mut down => break Ok(end),
+                    end = &mut down => end,
                     end = &mut up, if self.given_up.get().is_none() => match end {
-                        RequestSide::Broken(why) if why.is_of_sink() => {
+                        End::Broken(why) | End::RequestBroken(why) if why.is_of_sink() => {
                             // It takes no more of the request; its answer may say why.
                             let _ = self.given_up.set(why);
                             self.sent.notify_one();
+                            continue;
                         }
-                        end => break Err(end),
+                        end => end,
                     },
-                    end = &mut slow => break end,
-                    () = &mut silent, if hop.reused && self.answer.get().is_none() => {
-                        return Tried::WasSilent;
+                    end = &mut slow => end,
+                    () = &mut silence, if hop.reused && self.answer.get().is_none() => {
+                        silent = true;
+                        End::NotCarried
                     }
-                }
+                };
             }
         };
-        if let Ok(ResponseSide::None(HeadError::Closed | HeadError::Io(_))) = end
-            && hop.reused
-            && client.interims.came() == interims
-        {
-            return Tried::WasClosed;
+        if silent {
+            // Other idle connections to this hop have been unreachable for as long.
+            self.exchange.context.pool.forget(hop.key());
         }
-        let end = match end {
-            Ok(ResponseSide::None(_)) if !is_tls && is_alert(&hop.ahead) => {
-                End::Unanswered(Unanswered::of_upstream(next_expects_tls(&self.fetch.next)))
-            }
-            end => self.end(end),
-        };
-        let whole = matches!(end, End::Complete);
-        let uploaded = self.uploaded.load(Relaxed);
-        let (answer, keep, fit) = match self.answer.into_inner() {
-            Some(Begun { answer, keep, fit }) => (Some(answer), keep, fit),
-            None => (None, false, false),
-        };
-        let is_own = self.exchange.tunnel.is_none();
-        let fit = whole && fit && uploaded && hop.ahead.is_empty() && is_own;
-        Tried::Over(Over { end, answer, keep: whole && keep, fit })
+        self.outcome(end, hop)
     }
 
-    /// The result of both sides together.
-    fn end(&self, end: Result<ResponseSide, RequestSide>) -> End {
-        let (next, config) = (&self.fetch.next, self.exchange.config());
+    /// Leaves the next hop's connection in the state that tells it the truth: it is reset unless all is well, as
+    /// `upstream` has set it.
+    fn outcome(self, end: End, hop: upstream::UpstreamConnection) -> Outcome {
+        if matches!(end, End::NotCarried) {
+            return Outcome::without(end);
+        }
+        let whole = matches!(end, End::Complete);
+        let answer = self.answer.into_inner();
+        let fit = whole
+            && answer.as_ref().is_some_and(|answer| answer.keeps_upstream)
+            && self.uploaded.into_inner()
+            && hop.ahead.is_empty()
+            && self.exchange.tunnel.is_none();
+        let used = upstream::Used { hop, fit };
+        let used = if whole { used.settle() } else { used };
+        Outcome { end, answer, upstream: Some(used) }
+    }
+
+    /// The end by a request that broke off.
+    pub(super) fn request_broke(&self, broken: Broken) -> End {
         let answered = self.answer.get().is_some();
-        match end {
-            Ok(ResponseSide::Whole) => End::Complete,
-            Ok(ResponseSide::Broken(broken)) => End::Broken(broken),
-            Ok(ResponseSide::Bad(unanswered)) => End::Unanswered(unanswered),
-            Ok(ResponseSide::None(error)) => {
-                End::Unanswered(Unanswered::of_upstream(no_answer(next, error)))
-            }
-            Ok(ResponseSide::Late) => {
-                let time = config.timeouts.of_head(self.fetch.depots);
-                let late = late(next, time, self.uploaded.load(Relaxed));
-                End::Unanswered(Unanswered::of_upstream(late))
-            }
-            Err(RequestSide::Broken(broken)) if answered => End::Broken(broken),
-            Err(RequestSide::Broken(broken)) => End::RequestBroken(broken),
-            Err(RequestSide::Gone(error)) if answered => {
-                End::Broken(Broken::Copy(CopyError::SinkGone(error)))
-            }
-            Err(RequestSide::Gone(error)) => End::Abandoned(error),
+        if answered { End::Broken(broken) } else { End::RequestBroken(broken) }
+    }
+
+    /// The end by a client that went away.
+    fn client_gone(&self, error: io::Error) -> End {
+        let answered = self.answer.get().is_some();
+        if answered {
+            End::Broken(CopyError::SinkGone(error).into())
+        } else {
+            End::Abandoned(error)
         }
     }
 
@@ -214,7 +163,7 @@ impl<'x> UpstreamAttempt<'x> {
         ahead: &mut BytesMut,
         sink: &mut Sink<'_>,
         text: Vec<u8>,
-    ) -> RequestSide {
+    ) -> End {
         let Exchange { context, request, .. } = self.exchange;
         let (config, framing) = (self.exchange.config(), request.framing());
         let sender = || "the client".to_owned();
@@ -236,35 +185,36 @@ impl<'x> UpstreamAttempt<'x> {
             report: None,
         };
         if let Err(broken) = body.run(text, framing, Emit::of(framing)).await {
-            return RequestSide::Broken(broken);
+            return self.request_broke(broken);
         }
         self.uploaded.store(true, Relaxed);
         self.sent.notify_one();
-        RequestSide::Gone(self.exchange.gone(client, ahead).await)
+        self.client_gone(self.exchange.gone(client, ahead).await)
     }
 
-    /// Waits for the response and relays it.
+    /// Waits for the response and relays it. Its end decides.
     async fn down(
         &self,
         source: &mut Source<'_>,
         ahead: &mut BytesMut,
         client: &mut Sink<'_>,
         interims: &mut Interims,
-    ) -> ResponseSide {
-        let head = match self.head(source, ahead, client, interims).await {
-            Ok(head) => head,
-            Err(down) => return down,
-        };
-        if let Err(fault) = self.is_for_site(&head) {
-            return ResponseSide::Bad(Unanswered::for_good(fault));
-        }
-        let (framing, mut check, outward) = match self.framing(&head) {
-            Ok(framing) => framing,
-            Err(unanswered) => return ResponseSide::Bad(unanswered),
-        };
-        if let Err(fault) = self.join(&head, framing, source, ahead) {
-            return ResponseSide::Bad(Unanswered::of_upstream(fault));
-        }
+    ) -> End {
+        let relayed = self.response(source, ahead, client, interims).await;
+        relayed.err().unwrap_or(End::Complete)
+    }
+
+    async fn response(
+        &self,
+        source: &mut Source<'_>,
+        ahead: &mut BytesMut,
+        client: &mut Sink<'_>,
+        interims: &mut Interims,
+    ) -> Result<(), End> {
+        let head = self.head(source, ahead, client, interims).await?;
+        self.is_for_site(&head).map_err(Unanswered::for_good)?;
+        let (framing, mut check, outward) = self.framing(&head)?;
+        self.join(&head, framing, source, ahead).map_err(Unanswered::of_upstream)?;
         let Exchange { context, live, .. } = self.exchange;
         let granted = self.grant(outward);
         let extra = granted.as_ref().map(Granted::field);
@@ -275,9 +225,7 @@ impl<'x> UpstreamAttempt<'x> {
             reset_on_close(client.tcp(), true);
         }
         if let Some(granted) = granted {
-            if let Err(broken) = Box::pin(self.open(granted, client, &text)).await {
-                return ResponseSide::Broken(broken);
-            }
+            Box::pin(self.open(granted, client, &text)).await?;
             text.clear();
         }
         let result = {
@@ -303,19 +251,28 @@ impl<'x> UpstreamAttempt<'x> {
             live.digested(found);
         }
         let striped = source.is_striped() || client.is_striped();
-        let result = match result {
-            Ok(()) if striped => Box::pin(self.close(source, ahead, client)).await,
-            result => result,
-        };
-        match result {
-            Ok(()) => ResponseSide::Whole,
-            Err(broken) => ResponseSide::Broken(broken),
+        result?;
+        if striped {
+            Box::pin(self.close(source, ahead, client)).await?;
         }
+        Ok(())
     }
 
     /// Where on the route this depot stands.
     pub(super) fn depots_around(&self) -> DepotsAround {
         DepotsAround { before: self.exchange.request.depots_before(), after: self.fetch.depots }
+    }
+
+    fn too_late(&self) -> Unanswered {
+        let time = self.exchange.config().timeouts.of_head(self.fetch.depots);
+        Unanswered::of_upstream(late(&self.fetch.next, time, self.uploaded.load(Relaxed)))
+    }
+
+    fn no_head(&self, error: HeadError, source: &Source<'_>, came: &[u8]) -> Unanswered {
+        let next = &self.fetch.next;
+        let expects_tls = source.plain().is_some() && is_alert(came);
+        let fault = if expects_tls { next_expects_tls(next) } else { no_answer(next, error) };
+        Unanswered::of_upstream(fault)
     }
 
     /// Resolves once the answer's head has taken too long, counted from the request's end, without what
@@ -345,11 +302,12 @@ impl<'x> UpstreamAttempt<'x> {
         let status = head.status.as_u16();
         live.answered(status, outward.framing);
         let refusal = refusal_by_depot(head, self.fetch.depots).map(Box::new);
-        let answer = Answer { status, framing: outward.framing, refusal };
         // Connection-based authentication ties a connection to one user, so it cannot be shared.
         let shared_by_all = !request.authenticates_connection() && !head.authenticates_connection();
-        let fit = head.keeps_alive(framing) && shared_by_all;
-        let _ = self.answer.set(Begun { answer, keep, fit });
+        let keeps_upstream = head.keeps_alive(framing) && shared_by_all;
+        let framing = outward.framing;
+        let answer = Answer { status, framing, refusal, keeps_client: keep, keeps_upstream };
+        let _ = self.answer.set(answer);
         let out = OutgoingResponse {
             id: &context.id,
             connection: if keep { Connection::Keep } else { Connection::Close },
@@ -394,12 +352,11 @@ impl<'x> UpstreamAttempt<'x> {
 
     /// A login of the origin does not pass depots: by a route its client is sent back to the site. A ticket's URL may be
     /// one that only depots reach, and to a site's own name logins pass.
-    fn at_login(&self, head: ResponseHead) -> Result<ResponseHead, ResponseSide> {
+    fn at_login(&self, head: ResponseHead) -> Result<ResponseHead, Unanswered> {
         let Exchange { request, request_route, site, .. } = self.exchange;
         let is_by_route = site.is_none() && matches!(request_route, RequestRoute::Route(_));
         match self.fetch.origin.as_ref().filter(|_| is_by_route) {
-            Some(origin) => send_to_login(head, request, origin)
-                .map_err(|fault| ResponseSide::Bad(Unanswered::for_good(fault))),
+            Some(origin) => send_to_login(head, request, origin).map_err(Unanswered::for_good),
             None => Ok(head),
         }
     }
@@ -412,7 +369,7 @@ impl<'x> UpstreamAttempt<'x> {
         ahead: &mut BytesMut,
         client: &mut Sink<'_>,
         interims: &mut Interims,
-    ) -> Result<ResponseHead, ResponseSide> {
+    ) -> Result<ResponseHead, End> {
         let Exchange { request, context, live, .. } = self.exchange;
         let (config, whole) = (self.exchange.config(), self.exchange.passes_whole());
         let (limit, timeouts) = (
@@ -420,34 +377,32 @@ impl<'x> UpstreamAttempt<'x> {
             config.timeouts.towards_client(request.depots_before()),
         );
         let mut for_client = Duration::ZERO;
+        let first = interims.came();
         loop {
             let head = tokio::select! {
                 biased;
                 head = head::read(source, ahead, limit, ResponseHead::parse) => head,
-                () = self.late(for_client) => return Err(ResponseSide::Late),
+                () = self.late(for_client) => return Err(self.too_late().into()),
             };
-            let head = head.map_err(ResponseSide::None)?;
+            let head = match head {
+                Ok(head) => head,
+                Err(HeadError::Closed | HeadError::Io(_))
+                    if self.reused && interims.came() == first =>
+                {
+                    return Err(End::NotCarried);
+                }
+                Err(error) => return Err(self.no_head(error, source, ahead).into()),
+            };
             if !head.is_interim() {
-                return self.at_login(head);
+                return Ok(self.at_login(head)?);
             }
-            interims.count().map_err(|fault| ResponseSide::Bad(Unanswered::of_upstream(fault)))?;
+            interims.count().map_err(Unanswered::of_upstream)?;
             if let Some(interim) = interim_for(&head, request, (&context.id, whole)) {
                 let begun = Instant::now();
                 let passed = interims.pass(&interim, client, timeouts, &live.received).await;
-                passed.map_err(|error| ResponseSide::Broken(error.into()))?;
+                passed.map_err(Broken::from)?;
                 for_client += begun.elapsed();
             }
         }
-    }
-}
-
-impl Over {
-    /// Leaves the next hop's connection in the state that tells it the truth: it is reset unless
-    /// all is well, as `upstream` has set it.
-    pub(super) fn with(self, hop: upstream::UpstreamConnection) -> Outcome {
-        let Self { end, answer, keep, fit } = self;
-        let used = upstream::Used { hop, fit };
-        let used = if matches!(end, End::Complete) { used.settle() } else { used };
-        Outcome { end, answer, upstream: Some(used), keep }
     }
 }

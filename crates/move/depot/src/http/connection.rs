@@ -4,62 +4,44 @@
 use crate::{
     admission::limits::ConnectionSlot,
     client::Client,
+    config::Site,
     hop_sockets,
     http::{
-        body::Broken,
-        exchange::Exchange,
-        head::{self, HeadError},
-        outcome::{Answer, End, Outcome},
+        message::Message,
         plan::{self, Plan},
-        refused::stopping,
         stripe_enter,
     },
-    observe::{Entry, Live, OWN_DEFECT, Withdrawal},
+    observe::{Entry, OWN_DEFECT},
     peer_load::own_load,
     proxy, session,
     state::{RequestContext, Shared},
     tls::{Accepted, Protocol},
-    wrong_port::{ClearText, TLS_HANDSHAKE, unexpected_tls},
+    wrong_port::ClearText,
 };
 use ::protocol::{
-    DepotAddress, Fetch, Panicked, Scheme, Step, catch_panic,
+    DepotAddress, Panicked, Scheme, Step, catch_panic,
     http::{
-        Connection, Fault, Framing, ProxyError, RequestHead,
-        hold::asks_hold,
-        load::asks_load,
-        options_for,
-        proxy::{ConnectHead, ProxyRequest},
-        redirect,
-        stripes::JOIN,
+        Connection, Fault, Framing, ProxyError, RequestHead, hold::asks_hold, load::asks_load,
+        options_for, redirect, stripes::JOIN,
     },
-    session::{FIRST_BYTE, Header, JoinToken, Open},
 };
 use bytes::BytesMut;
-use http::StatusCode;
 use relay::{
-    copy::CopyError,
+    buffers::Transfer,
     tcp::{
-        ReadHeadError, Source, Stream,
+        Stream,
         info::{reset_on_close, written},
     },
 };
-use std::{io, net::SocketAddr, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 use tokio::{net::TcpStream, time::timeout};
 
-/// How long a refused client may take to send its first byte.
-const FIRST_BYTE_TIME: Duration = Duration::from_secs(1);
 /// How long a TLS handshake may take once the depot stops.
 const LAST_HANDSHAKE: Duration = Duration::from_secs(5);
-/// How much is read at a time of a request's head.
-const FIRST_READ: usize = 16 << 10;
-
-/// A client's message.
-enum Message {
-    Request(RequestHead),
-    Connect(Box<ConnectHead>),
-    Session(Box<Open>),
-    Join(JoinToken),
-}
 
 /// An accepted connection.
 #[derive(Debug)]
@@ -216,93 +198,6 @@ async fn refuse_clear_text(stream: Stream, spoken: ClearText, shared: &Shared) {
 }
 
 impl Client {
-    /// Waits for a moment for the first bytes of a refused client, which show its protocol.
-    async fn await_protocol(&mut self) {
-        let (mut source, _) = self.stream.split();
-        // The result is not needed: `see_protocol` looks at the bytes that were read.
-        let _ = timeout(FIRST_BYTE_TIME, source.read(&mut self.ahead, 4 << 10)).await;
-        self.see_protocol();
-    }
-
-    /// What it speaks shows in the first byte of what cannot be served.
-    fn see_protocol(&mut self) {
-        match self.ahead.first() {
-            Some(&FIRST_BYTE) => self.protocol = Protocol::Session,
-            Some(&TLS_HANDSHAKE) if !self.stream.is_tls() => self.protocol = Protocol::Tls,
-            _ => {}
-        }
-    }
-
-    /// Whether a refusal may have a body: a request that cannot be read shows that much all the same.
-    fn is_answered_with_body(&self) -> bool {
-        !self.ahead.trim_ascii_start().starts_with(b"HEAD ")
-    }
-
-    /// The next request or session; none where there is no more, or none that can be read, and the client
-    /// has been told so.
-    async fn next_message(&mut self, first: bool, shared: &Shared) -> Option<Message> {
-        match self.read_message(first, shared).await {
-            // What has come behind it may begin with any byte.
-            Ok(message) => Some(message),
-            Err(None) => None,
-            Err(Some(fault)) => {
-                self.see_protocol();
-                let with_body = self.is_answered_with_body();
-                let settings = shared.settings();
-                let context = RequestContext::new(shared, &settings);
-                let entry = Entry::new(self.stream.peer(), context);
-                self.refuse(entry, &fault, with_body, context).await;
-                None
-            }
-        }
-    }
-
-    /// The request or OPEN, or the fault to send: `Err(None)` if the client expects no response.
-    async fn read_message(
-        &mut self,
-        first: bool,
-        shared: &Shared,
-    ) -> Result<Message, Option<Fault>> {
-        let config = shared.config();
-        let (limit, time) = (config.limits.head.get() as usize, config.timeouts.request_head);
-        let is_tls = self.stream.is_tls();
-        let (mut source, _) = self.stream.split();
-        if !first && self.ahead.is_empty() {
-            // Between two requests a client may wait longer, and is then closed without an answer.
-            let idle = self.held.unwrap_or_else(|| config.timeouts.keep_alive.into());
-            let came = tokio::select! {
-                // A request that has come already is served.
-                biased;
-                came = timeout(idle, source.read(&mut self.ahead, 4 << 10)) => came,
-                () = shared.leaving() => return Err(None),
-            };
-            if !matches!(came, Ok(Ok(1..))) {
-                return Err(None);
-            }
-        }
-        let read = read_first((&mut source, is_tls), &mut self.ahead, limit, &mut self.protocol);
-        let result = tokio::select! {
-            biased;
-            result = timeout(time.into(), read) => result,
-            () = shared.refusing() => return Err(Some(stopping())),
-        };
-        let fault =
-            |status, reason: String| Some(Fault::new(status, ProxyError::HttpRequestError, reason));
-        match result {
-            Ok(Ok(message)) => Ok(message),
-            Ok(Err(HeadError::Malformed(fault))) => Err(Some(fault)),
-            Ok(Err(HeadError::TooLarge)) => Err(fault(
-                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                format!("the request's head does not end within {limit} bytes"),
-            )),
-            Ok(Err(HeadError::Closed | HeadError::CutOff | HeadError::Io(_))) => Err(None),
-            Err(_) => Err(fault(
-                StatusCode::REQUEST_TIMEOUT,
-                format!("the request's head did not end within {time}"),
-            )),
-        }
-    }
-
     /// Serves one request. Returns whether the client may send another.
     async fn serve_one(
         &mut self,
@@ -314,53 +209,90 @@ impl Client {
         let own = own_connection(request, context);
         let site = context.config().site_of(request);
         // Under a site's name all paths are the site's.
-        let for_depot = site.is_none() && !proxied;
-        // Siblings ask about once a second, so these requests are not logged.
-        if for_depot && asks_load(request) && context.config().allow.client(self.stream.peer().ip())
+        if site.is_none()
+            && !proxied
+            && let Some(then) = self.answer_depot(request, own, context).await
         {
-            let answer = own_load(&context, context.config()).answer(request.method, own);
-            return self.answer(&answer, own, context).await;
+            return then;
         }
-        if for_depot && asks_hold(request) {
-            return Box::pin(self.hold(request, own, context)).await;
+        let entry = self.observe(request, (site, proxied), context);
+        let load = own_load(&context, context.config());
+        if !proxied && let Some(peer) = context.peer_loads.instead(request, &load, context.config())
+        {
+            return self.lead_away(entry, request, &peer, context).await;
         }
+        let asked_for = entry.client_asked_for();
+        match self.plan(request, (site, proxied), asked_for, context).await {
+            Ok((plan, _memory)) => self.follow(&plan, entry, (request, own), context).await,
+            Err(fault) => {
+                let with_body = request.method.is_answered_with_body();
+                self.refuse(entry, &fault, with_body, context).await;
+                Connection::Close
+            }
+        }
+    }
+
+    /// Answers what other depots ask of this one: about once a second each, so these requests are not logged.
+    async fn answer_depot(
+        &mut self,
+        request: &RequestHead,
+        own: Connection,
+        context: RequestContext<'_>,
+    ) -> Option<Connection> {
+        if asks_hold(request) {
+            return Some(Box::pin(self.hold(request, own, context)).await);
+        }
+        let permitted = || context.config().allow.client(self.stream.peer().ip());
+        if !asks_load(request) || !permitted() {
+            return None;
+        }
+        let answer = own_load(&context, context.config()).answer(request.method, own);
+        Some(self.answer(&answer, own, context).await)
+    }
+
+    /// The entry of a request that has come.
+    fn observe(
+        &self,
+        request: &RequestHead,
+        (site, proxied): (Option<&Site>, bool),
+        context: RequestContext<'_>,
+    ) -> Entry {
         let mut entry = Entry::new(self.stream.peer(), context);
         entry.asked(request, context);
         entry.at(site);
         if proxied {
             entry.asked_proxy(request);
-        } else if let Some(peer) = context.peer_loads.instead(
-            request,
-            &own_load(&context, context.config()),
-            context.config(),
-        ) {
-            return self.lead_away(entry, request, &peer, context).await;
         }
-        let with_body = request.method.is_answered_with_body();
-        if let Err(fault) = self.carry(entry.client_asked_for(), context) {
-            self.refuse(entry, &fault, with_body, context).await;
-            return Connection::Close;
-        }
-        let _transfer = match context.begin_transfer(self.asker().client) {
-            Ok(transfer) => transfer,
-            Err(fault) => {
-                self.refuse(entry, &fault, with_body, context).await;
-                return Connection::Close;
-            }
-        };
-        let from = (self.stream.peer(), scheme_of(&self.stream));
-        let planned = if proxied {
-            plan::for_proxy(request, (from.0.ip(), from.1), context).await
+        entry
+    }
+
+    /// What is to be done with a request, and its part of the memory meanwhile. The fault refuses it.
+    async fn plan<'c>(
+        &mut self,
+        request: &'c RequestHead,
+        (site, proxied): (Option<&'c Site>, bool),
+        asked_for: Option<IpAddr>,
+        context: RequestContext<'c>,
+    ) -> Result<(Plan, Transfer<'c>), Fault> {
+        self.carry(asked_for, context)?;
+        let memory = context.begin_transfer(self.asker().client)?;
+        let (client, scheme) = (self.stream.peer(), scheme_of(&self.stream));
+        let plan = if proxied {
+            plan::for_proxy(request, (client.ip(), scheme), context).await
         } else {
-            Plan::of(request, site, from, context).await
+            Plan::of(request, site, (client, scheme), context).await
         };
-        let plan = match planned {
-            Ok(plan) => plan,
-            Err(fault) => {
-                self.refuse(entry, &fault, with_body, context).await;
-                return Connection::Close;
-            }
-        };
+        Ok((plan?, memory))
+    }
+
+    /// Does what was planned.
+    async fn follow(
+        &mut self,
+        plan: &Plan,
+        mut entry: Entry,
+        (request, own): (&RequestHead, Connection),
+        context: RequestContext<'_>,
+    ) -> Connection {
         entry.by(plan.verified());
         entry.proxied(plan.login.clone(), None);
         entry.leads_to(plan.url());
@@ -375,7 +307,7 @@ impl Client {
                 let location = to.to_string();
                 self.answer(&redirect(&location, request.method, own), own, context).await
             }
-            Step::Fetch(fetch) => self.fetch(entry, request, &plan, fetch, context).await,
+            Step::Fetch(fetch) => self.fetch(entry, request, plan, fetch, context).await,
         }
     }
 
@@ -409,158 +341,6 @@ impl Client {
         let answer = redirect(&location, request.method, Connection::Close);
         self.answer(&answer, Connection::Close, context).await
     }
-
-    /// Relays a request and its response.
-    async fn fetch(
-        &mut self,
-        mut entry: Entry,
-        request: &RequestHead,
-        plan: &Plan,
-        fetch: &Fetch,
-        context: RequestContext<'_>,
-    ) -> Connection {
-        let config = context.config();
-        let detours =
-            context
-                .failover_routes
-                .routes(fetch, config, plan.ticket().is_none(), || plan.straight(fetch));
-        let routes = detours.as_deref().unwrap_or(std::slice::from_ref(fetch));
-        let trace = entry.trace(request, context);
-        let live = entry.fetching(&routes[0].next, &self.stream);
-        let (client, allowance) = (self.stream.peer(), plan.allowance());
-        let pacing = context.rates.begin(live.number, client.ip(), allowance.limits());
-        let exchange = Exchange {
-            context,
-            request,
-            request_route: plan.request_route(),
-            vouched: plan.vouched(),
-            trace: &trace,
-            grant: plan.grant,
-            allowance,
-            site: plan.site.as_ref(),
-            proxied: plan.is_proxied(),
-            tunnel: plan.tunnel.as_ref(),
-            pacing: &pacing,
-            routes,
-            live: &live,
-            client,
-            asker: self.asker(),
-        };
-        let Outcome { mut end, answer, upstream, mut keep } = exchange.run(self).await;
-        let cut = self.interims.is_cut();
-        if cut {
-            reset_on_close(self.stream.tcp(), true);
-        }
-        entry.answer(answer.as_ref());
-        if matches!(end, End::Complete) {
-            let settled =
-                if keep { self.settled(context).await } else { self.close(context).await };
-            match settled {
-                Ok(stays) => keep &= stays,
-                Err(broken) => (end, keep) = (End::Broken(broken), false),
-            }
-        }
-        let with_body = request.method.is_answered_with_body();
-        let refusal = answer.as_ref().and_then(|answer| answer.refusal.as_deref());
-        match &end {
-            End::Unanswered(unanswered) => {
-                self.refuse(entry, &unanswered.fault, with_body, context).await;
-            }
-            End::Abandoned(error) => entry.abandoned(error),
-            End::RequestBroken(broken) => match request_fault(broken, context).filter(|_| !cut) {
-                Some(fault) => self.refuse(entry, &fault, with_body, context).await,
-                None => entry.request_broken(broken),
-            },
-            End::Broken(broken) => {
-                self.break_off(broken, answer.as_ref());
-                entry.relayed(&end, refusal);
-            }
-            End::Withdrawn(why) => self.withdraw(entry, (why, &live), with_body, context).await,
-            End::Complete => entry.relayed(&end, refusal),
-        }
-        // Before another transfer has the connection, which is then held to that one's rate.
-        drop(pacing);
-        if let Some(used) = upstream {
-            used.keep(&context.pool, config);
-        }
-        if keep { Connection::Keep } else { Connection::Close }
-    }
-
-    /// Ends a transfer that was withdrawn: with an answer if it had none, or with a reset.
-    async fn withdraw(
-        &mut self,
-        entry: Entry,
-        (why, live): (&Withdrawal, &Live),
-        with_body: bool,
-        context: RequestContext<'_>,
-    ) {
-        if live.status().is_none() && !self.interims.is_cut() {
-            let (status, error) = (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied);
-            let fault = Fault::new(status, error, why.told());
-            return self.refuse(entry, &fault, with_body, context).await;
-        }
-        reset_on_close(self.stream.tcp(), true);
-        entry.withdrawn(why);
-    }
-
-    /// Leaves the connection in the state that tells the client the truth when it is closed.
-    fn break_off(&self, broken: &Broken, answer: Option<&Answer>) {
-        let until_close = answer.is_some_and(|answer| answer.framing == Framing::UntilClose);
-        let reset = match broken {
-            Broken::Copy(CopyError::SinkGone(_) | CopyError::SinkStalled | CopyError::SinkSlow) => {
-                true
-            }
-            // With a length or chunks an early close shows, and leaves the client what it has.
-            _ => until_close,
-        };
-        reset_on_close(self.stream.tcp(), reset);
-    }
-}
-
-/// Reads a request, or an OPEN: the first byte tells which. TLS above a connection without is refused.
-async fn read_first(
-    (source, is_tls): (&mut Source<'_>, bool),
-    ahead: &mut BytesMut,
-    limit: usize,
-    protocol: &mut Protocol,
-) -> Result<Message, HeadError> {
-    if ahead.is_empty() {
-        match source.read(ahead, FIRST_READ.min(limit)).await {
-            Ok(0) => return Err(HeadError::Closed),
-            Ok(_) => {}
-            Err(error) => return Err(HeadError::Io(error)),
-        }
-    }
-    match ahead.first() {
-        Some(&FIRST_BYTE) => *protocol = Protocol::Session,
-        Some(&TLS_HANDSHAKE) if !is_tls => {
-            *protocol = Protocol::Tls;
-            return Err(HeadError::Malformed(unexpected_tls()));
-        }
-        _ => {}
-    }
-    if *protocol != Protocol::Session {
-        return Ok(match head::read(source, ahead, limit, ProxyRequest::parse).await? {
-            ProxyRequest::Request(request) => Message::Request(request),
-            ProxyRequest::Connect(head) => Message::Connect(Box::new(head)),
-        });
-    }
-    let header = session::read_header(source, ahead, Header::parse).await;
-    let header = header.map_err(|error| match error {
-        ReadHeadError::Malformed(error) => {
-            HeadError::Malformed(Fault::bad_request(format!("malformed OPEN: {error}")))
-        }
-        ReadHeadError::Closed => HeadError::Closed,
-        ReadHeadError::CutOff | ReadHeadError::TooLarge => HeadError::CutOff,
-        ReadHeadError::Io(error) => HeadError::Io(error),
-    })?;
-    match header {
-        Header::Open(open) => Ok(Message::Session(Box::new(open))),
-        Header::Join(token) => Ok(Message::Join(token)),
-        Header::Answer(_) => {
-            Err(HeadError::Malformed(Fault::bad_request("malformed OPEN: it is an ANSWER")))
-        }
-    }
 }
 
 /// The protocol of a connection.
@@ -573,18 +353,4 @@ fn own_connection(request: &RequestHead, context: RequestContext<'_>) -> Connect
     let no_body = request.framing() == Framing::Empty;
     let keep = no_body && request.keeps_alive() && !context.is_leaving();
     if keep { Connection::Keep } else { Connection::Close }
-}
-
-/// What to tell a client whose request's body broke off, if it waits for an answer.
-fn request_fault(broken: &Broken, context: RequestContext<'_>) -> Option<Fault> {
-    match broken {
-        Broken::Malformed(error) => Some(error.in_request()),
-        Broken::Differs(fault) => Some(fault.clone()),
-        Broken::Copy(CopyError::SourceStalled) => {
-            let time = context.config().timeouts.idle;
-            let reason = format!("nothing of the request's body came for {time}");
-            Some(Fault::new(StatusCode::REQUEST_TIMEOUT, ProxyError::HttpRequestError, reason))
-        }
-        Broken::Copy(_) => None,
-    }
 }

@@ -16,7 +16,7 @@ use crate::{
     client::Client,
     config::Config,
     http::{
-        attempt::{Tried, UpstreamAttempt},
+        attempt::UpstreamAttempt,
         interims::Interims,
         outcome::{End, Outcome},
         plan::Tunnel,
@@ -125,11 +125,11 @@ impl Exchange<'_> {
         let mut plain = match self.text(fetch, 1, None) {
             Ok(text) => Some(text),
             Err(fault) => {
-                return Outcome::without(End::Unanswered(Unanswered::for_good(fault)));
+                return Outcome::without(Unanswered::for_good(fault).into());
             }
         };
         loop {
-            let mut hop = match self.hop(fetch, client).await {
+            let hop = match self.hop(fetch, client).await {
                 Ok(hop) => hop,
                 Err(end) => return Outcome::without(end),
             };
@@ -145,19 +145,16 @@ impl Exchange<'_> {
             let text = match plain.map_or_else(|| self.text(fetch, streams, Some(peer)), Ok) {
                 Ok(text) => text,
                 Err(fault) => {
-                    return Outcome::without(End::Unanswered(Unanswered::for_good(fault)));
+                    return Outcome::without(Unanswered::for_good(fault).into());
                 }
             };
             if streams > 1 {
                 self.live.asked_for(streams);
             }
-            match UpstreamAttempt::new(self, fetch, streams).run(client, &mut hop, text).await {
-                Tried::Over(over) => return over.with(hop),
-                // A reused connection was closed before it carried the request. That is not a failure, and the
-                // request can be repeated.
-                Tried::WasClosed => {}
-                // Other idle connections to this hop have been unreachable for as long.
-                Tried::WasSilent => self.context.pool.forget(hop.key()),
+            let outcome = UpstreamAttempt::new(self, fetch, streams).run(client, hop, text).await;
+            // That is not a failure, and the request can be repeated.
+            if !matches!(outcome.end, End::NotCarried) {
+                return outcome;
             }
         }
     }

@@ -3,18 +3,20 @@
 //!
 //! ```text
 //! connection      one client: request after request
+//!   message         what it sends first: a request, a session, or a connection that joins
 //!   hold            connections that the depot before this one wants held open
 //!   plan            what to do with a request, if the rules or a ticket allow it
-//!   exchange        a request passed on and its response passed back
-//!     question        a depot's own short questions to another one
-//!     attempt         the exchange with one connection
-//!       body            HTTP's framing of what `relay` copies
-//!       digest_check    digests made and compared as a body passes
-//!       interims        1xx responses
-//!       striping        a response over several connections
-//!       silent_hop      kept connections on which nothing gets through
-//!       slow_client     clients below the minimum rate
-//!       stalled_hop     next hops below theirs
+//!   fetch           a request that goes on: its exchange, and then its client, log and connections
+//!     exchange        it passed on and its response passed back
+//!       question        a depot's own short questions to another one
+//!       attempt         the exchange with one connection
+//!         body            HTTP's framing of what `relay` copies
+//!         digest_check    digests made and compared as a body passes
+//!         interims        1xx responses
+//!         striping        a response over several connections
+//!         silent_hop      kept connections on which nothing gets through
+//!         slow_client     clients below the minimum rate
+//!         stalled_hop     next hops below theirs
 //! ```
 
 pub(crate) mod attempt;
@@ -23,9 +25,11 @@ mod client_watch;
 pub(crate) mod connection;
 pub(crate) mod digest_check;
 pub(crate) mod exchange;
+mod fetch;
 pub(crate) mod head;
 mod hold;
 pub(crate) mod interims;
+mod message;
 pub(crate) mod no_answer;
 pub(crate) mod outcome;
 pub(crate) mod plan;

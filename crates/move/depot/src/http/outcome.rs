@@ -24,9 +24,23 @@ pub(crate) enum End {
     RequestBroken(Broken),
     /// The depot has ended it.
     Withdrawn(Withdrawal),
+    /// The next hop's connection, which had waited, was closed or dead before it carried the request.
+    NotCarried,
 }
 
-/// The result of an exchange with an answer.
+impl From<Unanswered> for End {
+    fn from(unanswered: Unanswered) -> Self {
+        Self::Unanswered(unanswered)
+    }
+}
+
+impl From<Broken> for End {
+    fn from(broken: Broken) -> Self {
+        Self::Broken(broken)
+    }
+}
+
+/// A response that has begun.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// The status that was passed on.
@@ -35,6 +49,10 @@ pub(crate) struct Answer {
     pub framing: Framing,
     /// The reason of a later depot's own answer, if it is one.
     pub refusal: Option<Box<Fault>>,
+    /// Whether the client may send another request on its connection once the response is complete.
+    pub keeps_client: bool,
+    /// Whether the next hop's connection is then fit for anybody's request.
+    pub keeps_upstream: bool,
 }
 
 /// How an exchange went.
@@ -45,12 +63,10 @@ pub(crate) struct Outcome {
     pub answer: Option<Answer>,
     /// The next hop's connection, to be looked at, unless there was none.
     pub upstream: Option<upstream::Used>,
-    /// Whether the client's connection is fit for another request.
-    pub keep: bool,
 }
 
 impl Outcome {
     pub(super) fn without(end: End) -> Self {
-        Self { end, answer: None, upstream: None, keep: false }
+        Self { end, answer: None, upstream: None }
     }
 }

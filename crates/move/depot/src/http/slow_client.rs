@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Clients that are too slow for their connection slot ([`crate::minimum_rate`]).
 
-use crate::http::{
-    attempt::{RequestSide, ResponseSide, UpstreamAttempt},
-    body::Broken,
-    exchange::Exchange,
-};
+use crate::http::{attempt::UpstreamAttempt, exchange::Exchange, outcome::End};
 use http::header::EXPECT;
 use protocol::http::Framing;
 use relay::{
@@ -17,7 +13,7 @@ use tokio::net::TcpStream;
 
 impl UpstreamAttempt<'_> {
     /// Resolves once the client has taken or sent too little for too long.
-    pub(super) async fn too_slow(&self, client: &TcpStream) -> Result<ResponseSide, RequestSide> {
+    pub(super) async fn too_slow(&self, client: &TcpStream) -> End {
         let Exchange { live, request, client: peer, .. } = self.exchange;
         let (config, depots) = (self.exchange.config(), request.depots_before());
         let Some(minimum) = config.minimum_read(peer.ip(), depots) else {
@@ -37,14 +33,14 @@ impl UpstreamAttempt<'_> {
             let info = info();
             let taken = [info.acked.get(), live.received.moved()];
             if down.look(minimum.towards(&info), live.received.waits_for_sink(), taken) {
-                return Ok(ResponseSide::Broken(Broken::Copy(CopyError::SinkSlow)));
+                return End::Broken(CopyError::SinkSlow.into());
             }
             let begun = info.received > before.received || live.sent.moved() > 0;
             let sent = [info.received.get(), live.sent.moved()];
             if let Some(minimum) = upload
                 && up.look(minimum, self.waits_for_body(begun), sent)
             {
-                return Err(RequestSide::Broken(Broken::Copy(CopyError::SourceSlow)));
+                return self.request_broke(CopyError::SourceSlow.into());
             }
         }
     }
