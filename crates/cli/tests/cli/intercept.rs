@@ -71,7 +71,7 @@ impl World {
             &world.outside,
             "link set lo up\nlink set e0 up\naddr add 203.0.113.2/24 dev e0\naddr add 203.0.113.3/24 dev e0\n\
              addr add 198.51.100.7/32 dev lo\naddr add 192.168.7.7/32 dev lo\n\
-             addr add 2001:db8::2/64 dev e0 nodad\naddr add 2001:db8:7::7/128 dev lo\n\
+             addr add 2001:db8::2/64 dev e0 nodad\naddr add 2001:db8:7::7/128 dev lo nodad\n\
              route add 10.1.0.0/24 via 203.0.113.1\nroute add fd01::/64 via 2001:db8::1\n",
         );
         for key in

@@ -9,10 +9,11 @@ use crate::{
         connection::{self, AcceptedConnection},
         refused::stopping,
     },
+    lifecycle::Phase,
     listeners::{BACKLOG, Listener, Service},
     observe::Entry,
     session,
-    state::{Phase, RequestContext, Shared},
+    state::{RequestContext, Shared},
 };
 use ::protocol::{
     Scheme, catch_panic,
@@ -65,20 +66,20 @@ impl Acceptor {
     pub(crate) async fn keep(self, Listener { tcp: listener, service, is_kept }: Listener) {
         let mut said: Option<Instant> = None;
         loop {
-            let open = self.shared.doors.read().await;
+            let open = self.shared.lifecycle.doors.read().await;
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
-                () = self.shared.pausing() => {
+                () = self.shared.lifecycle.pausing() => {
                     drop(open);
-                    self.shared.decided().await;
-                    if self.shared.is_leaving() {
+                    self.shared.lifecycle.decided().await;
+                    if self.shared.lifecycle.is_leaving() {
                         break;
                     }
                     continue;
                 }
             };
             match accepted {
-                Ok((client, peer)) if self.shared.spare.is_owed() => {
+                Ok((client, peer)) if self.shared.lifecycle.spare.is_owed() => {
                     self.tell(client, peer, &service);
                 }
                 Ok((client, peer)) => match &service {
@@ -103,7 +104,7 @@ impl Acceptor {
         }
         // Those in the queue of a listener that systemd holds wait for the next depot.
         if let (Phase::Stopping, Service::Clients(scheme), false) =
-            (self.shared.phase(), &service, is_kept)
+            (self.shared.lifecycle.phase(), &service, is_kept)
         {
             self.shut(&listener, *scheme);
         }
@@ -112,13 +113,13 @@ impl Acceptor {
     /// Accepts one connection by a descriptor that was kept for this, and tells the client that there are no
     /// more. Says whether there was such a descriptor.
     async fn tell_one(&self, listener: &TcpListener, service: &Service) -> bool {
-        if !self.shared.spare.clients.release() {
+        if !self.shared.lifecycle.spare.clients.release() {
             return false;
         }
         // Another thread may have taken the descriptor, or the connection may be gone.
         let accepted = timeout(Duration::from_millis(10), listener.accept()).await;
         let Ok(Ok((client, peer))) = accepted else {
-            self.shared.spare.clients.refill();
+            self.shared.lifecycle.spare.clients.refill();
             return false;
         };
         self.tell(client, peer, service);
@@ -146,7 +147,7 @@ impl Acceptor {
                 say(&client, &answer).await;
             }
             if let Ok(client) = client.into_std() {
-                shared.spare.put_back(client.into());
+                shared.lifecycle.spare.put_back(client.into());
             }
         });
     }
@@ -158,10 +159,10 @@ impl Acceptor {
         if !settings.trust.takes_tickets() && !settings.config.lets_in(peer.ip()) {
             return self.turn_away(caller, not_listed_client(peer.ip()));
         }
-        if let Err(fault) = self.shared.denied.check_client(peer.ip()) {
+        if let Err(fault) = self.shared.admission.denied.check_client(peer.ip()) {
             return self.turn_away(caller, fault);
         }
-        let (gate, limits) = (&self.shared.gate, &settings.config.limits);
+        let (gate, limits) = (&self.shared.admission.gate, &settings.config.limits);
         let entered = if settings.config.trust.has_depot(peer.ip()) {
             gate.enter_depot(peer.ip(), limits)
         } else {
@@ -180,11 +181,11 @@ impl Acceptor {
     fn admit_plain(&self, client: TcpStream, peer: SocketAddr, table: &Arc<Tcp>) {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let settings = self.shared.settings();
-        let refused = if let Err(fault) = self.shared.denied.check_client(peer.ip()) {
+        let refused = if let Err(fault) = self.shared.admission.denied.check_client(peer.ip()) {
             fault
         } else if settings.config.allow.client(peer.ip()) {
             // What comes here names no client, so it is one, also where a depot has the same address.
-            match self.shared.gate.enter_client(peer.ip(), &settings.config.limits) {
+            match self.shared.admission.gate.enter_client(peer.ip(), &settings.config.limits) {
                 Ok(slot) => {
                     let (shared, table) = (Arc::clone(&self.shared), Arc::clone(table));
                     self.spawn(async move {

@@ -16,7 +16,7 @@ pub(crate) async fn govern(shared: Arc<Shared>) {
         looks.tick().await;
         let (live, config) = (shared.observer.holdings(), shared.config());
         let unsent = config.limits.pipe;
-        let memory = (&shared.kernel_memory, config.limits.memory_of_client());
+        let memory = (&shared.transfers.kernel_memory, config.limits.memory_of_client());
         tuner.look(&live, begun.elapsed(), |peer| config.hop_options(peer), unsent, memory);
     }
 }

@@ -92,7 +92,7 @@ impl Client {
         context: RequestContext<'_>,
     ) -> Result<(), Fault> {
         self.carried = None;
-        asked_for.map_or(Ok(()), |client| context.denied.check_client(client))?;
+        asked_for.map_or(Ok(()), |client| context.admission.denied.check_client(client))?;
         let Some(slot) = &self.slot else { return Ok(()) };
         let client = asked_for.unwrap_or(self.stream.peer().ip());
         let carried = slot.carry(client, &context.config().limits);
@@ -107,7 +107,7 @@ impl Client {
         context: RequestContext<'_>,
     ) -> Result<(), Fault> {
         let peer = self.stream.peer().ip();
-        match token.and_then(|token| context.stripes.client(token, peer)) {
+        match token.and_then(|token| context.transfers.stripes.client(token, peer)) {
             Some(client) => self.carry(Some(client), context),
             None => Ok(()),
         }

@@ -36,7 +36,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         let wanted = shared.config().detour_checks();
         checks.retain(|(depot, every), _| wanted.get(depot) == Some(every));
         // Repeated each time, because a check may report once more while it is being aborted.
-        shared.failover_routes.watch_only(&wanted);
+        shared.next_hops.detours.watch_only(&wanted);
         for (depot, every) in wanted {
             checks.entry((depot.clone(), every)).or_insert_with(|| {
                 Check(tokio::spawn(check(depot, every.into(), Arc::clone(&shared))))
@@ -56,7 +56,7 @@ async fn check(depot: DepotAddress, every: Duration, shared: Arc<Shared>) {
         let finding = health::within(every, ask(&depot, &shared)).await;
         health.record(&depot, &finding);
         if let Some(is_up) = health.is_up() {
-            shared.failover_routes.checked(&depot, is_up);
+            shared.next_hops.detours.checked(&depot, is_up);
         }
     }
 }
@@ -68,7 +68,7 @@ async fn ask(depot: &DepotAddress, shared: &Shared) -> Finding {
     // Requests come to it by rules, tickets or sites. Rules for addresses are the same for all but sites.
     let by_site = settings.config.is_fixed(peer.next);
     let grant = if by_site { Grant::Site } else { Grant::Ticket };
-    match upstream::connected(peer, grant, &settings, shared.resolver(OWN)).await {
+    match upstream::connected(peer, grant, &settings, shared.next_hops.resolver(OWN)).await {
         Ok(mut hop) => health::probe(&mut hop.stream, depot).await,
         Err(refusal) => refusal.into(),
     }

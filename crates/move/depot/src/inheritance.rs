@@ -33,26 +33,26 @@ impl Inheritance {
     /// What this depot knows. From now on, decisions are made by the successor.
     pub(crate) fn of(shared: &Shared) -> Self {
         let decisions = {
-            let mut inherited = shared.sharing.inherited();
+            let mut inherited = shared.lifecycle.sharing.inherited();
             *inherited = true;
-            control::decided(shared)
+            control::decided(&shared.admission)
         };
         Self {
             decisions,
             last_number: shared.observer.last_number(),
-            connections: shared.gate.len().saturating_add(shared.gate.held()),
+            connections: shared.admission.gate.len().saturating_add(shared.admission.gate.held()),
             known: sharing::to_inherit(shared),
-            uses: shared.uses.so_far(),
-            tried: shared.guesses.tried(),
+            uses: shared.admission.uses.so_far(),
+            tried: shared.admission.guesses.tried(),
         }
     }
 
     /// Lets all of it apply here.
     pub(crate) fn apply(self, shared: &Shared) {
-        control::decide(self.decisions, shared);
-        sharing::number_after(self.last_number, self.connections, shared);
-        shared.sharing.inherit(self.known);
-        shared.uses.add(self.uses);
-        shared.guesses.add(self.tried);
+        control::decide(self.decisions, &shared.admission);
+        sharing::number_after(self.last_number, self.connections, &shared.observer);
+        shared.lifecycle.sharing.inherit(self.known);
+        shared.admission.uses.add(self.uses);
+        shared.admission.guesses.add(self.tried);
     }
 }

@@ -6,7 +6,14 @@
 //! would redirect clients back and forth. Other depots are not redirected: the route names the depot that they
 //! use.
 
-use crate::{admission::verdict::Grant, config::Config, http::question, state::Shared, upstream};
+use crate::{
+    admission::{limits::Gate, verdict::Grant},
+    config::Config,
+    http::question,
+    lifecycle::Lifecycle,
+    state::Shared,
+    upstream,
+};
 use health::BodyLimit;
 use protocol::{
     DepotAddress, Fetch,
@@ -15,11 +22,11 @@ use protocol::{
 use std::{sync::Arc, time::Duration};
 
 /// How full this depot is.
-pub(crate) fn own_load(shared: &Shared, config: &Config) -> Load {
+pub(crate) fn own_load(gate: &Gate, lifecycle: &Lifecycle, config: &Config) -> Load {
     Load {
-        connections: shared.gate.len(),
+        connections: gate.len(),
         connections_limit: config.limits.connections,
-        leaving: shared.is_leaving(),
+        leaving: lifecycle.is_leaving(),
     }
 }
 
@@ -34,10 +41,10 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
                 let asked = tokio::time::timeout(every, ask(&depot, &shared)).await;
                 match asked.unwrap_or_else(|_| Err("it does not answer in time".to_owned())) {
                     Ok(load) => {
-                        shared.peer_loads.heard(depot, load);
+                        shared.next_hops.siblings.heard(depot, load);
                     }
                     Err(reason) => {
-                        shared.peer_loads.forget(&depot);
+                        shared.next_hops.siblings.forget(&depot);
                         tracing::debug!(%depot, reason, "a sibling does not say how full it is");
                     }
                 }
@@ -51,16 +58,20 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
 async fn ask(depot: &DepotAddress, shared: &Shared) -> Result<Load, String> {
     let fetch = Fetch::from_depot(depot.clone(), LOAD.to_owned(), 1);
     let settings = shared.settings();
-    let mut hop =
-        match upstream::waiting((&fetch).into(), Grant::Rules, &shared.pool, &settings.config) {
-            Some(hop) => hop,
-            None => question::connected(&fetch, Grant::Rules, &settings, shared).await?,
-        };
+    let mut hop = match upstream::waiting(
+        (&fetch).into(),
+        Grant::Rules,
+        &shared.next_hops.pool,
+        &settings.config,
+    ) {
+        Some(hop) => hop,
+        None => question::connected(&fetch, Grant::Rules, &settings, shared).await?,
+    };
     let text = format!("GET {LOAD} HTTP/1.1\r\nHost: {}\r\n\r\n", fetch.host);
     let limit = BodyLimit { document: MAX_LOAD_BODY, padding: 0 };
     let asked = question::ask(&mut hop, &text, limit).await;
     let (load, fit) = asked.map_err(|error| error.to_string())?;
     let used = upstream::Used { hop, fit };
-    used.settle().keep(&shared.pool, &settings.config);
+    used.settle().keep(&shared.next_hops.pool, &settings.config);
     Ok(load)
 }

@@ -3,43 +3,38 @@
 
 use crate::{
     acceptor::Acceptor,
-    admission::{denied::Denied, identity::Identity, trust::Uses},
+    admission::{Admission, identity::Identity},
     buffers,
     config::Config,
     control::{
-        self, Origin, Sharing,
+        self, Origin,
         kept::{Decisions, Kept},
     },
     detour_checks,
     error::Error,
-    failover_routes::FailoverRoutes,
     file_rights,
     handover::{self, Offer},
     hop_sockets::{self},
     host_findings,
     inheritance::Inheritance,
+    lifecycle::{Lifecycle, Phase},
     listeners::{self, Listeners},
-    next_depots::NextDepots,
+    next_hops::NextHops,
     observe::{self, Observer, StderrLog, View},
     packet_pacing::{Paced, Pacers},
     peer_load,
     private_socket::PrivateSocket,
     session::Meetings,
     settings::Settings,
-    sibling_loads::SiblingLoads,
-    spare_descriptors::Spare,
-    state::{Phase, Shared},
+    state::Shared,
     takeover,
-    trace::Requests,
+    transfers::Transfers,
     upkeep, warm,
 };
 use protocol::{DepotId, DepotIdError};
 use relay::{
     buffers::KernelMemory,
     copy::{RelayResources, pipe::Pipes},
-    dial::{Names, Pool},
-    guesses::Guesses,
-    rates::Rates,
 };
 use sd_notify::NotifyState;
 use std::{
@@ -47,7 +42,7 @@ use std::{
     net::SocketAddr,
     os::fd::OwnedFd,
     path::PathBuf,
-    sync::{Arc, OnceLock, RwLock, Weak},
+    sync::{Arc, RwLock, Weak},
     time::{Duration, Instant},
 };
 use tokio::{
@@ -116,7 +111,8 @@ async fn reload(
         tell(&[&[NotifyState::Reloading], begun.as_slice()].concat());
         shared.observer.reopen();
         let checked = |config| {
-            Settings::new(config, shared.paced.pacers()).map_err(|error| error.to_string())
+            Settings::new(config, shared.next_hops.paced.pacers())
+                .map_err(|error| error.to_string())
         };
         let read = reread().and_then(checked);
         match read {
@@ -194,35 +190,22 @@ impl Depot {
         let paced = Paced::new(&config, pacers);
         let memory = config.limits.memory.get() as usize;
         let pipes = Pipes::new(config.limits.pipe.get() as usize, memory);
+        let identity = Identity::new(listeners.for_clients());
+        let listeners_stay = listeners.clients.iter().any(|it| it.is_kept);
         let shared = Arc::new(Shared {
-            kernel_memory: KernelMemory::new(memory, Arc::clone(&pipes)),
-            resources: RelayResources { mode: config.copy, pipes },
-            pool: Pool::default(),
-            warm: NextDepots::default(),
-            gate: Arc::default(),
-            rates: Rates::new(config.limits.client_rate),
-            peer_loads: SiblingLoads::default(),
-            failover_routes: FailoverRoutes::default(),
-            denied: Denied::default(),
-            doors: tokio::sync::RwLock::new(()),
-            sharing: Sharing::new(),
-            kept,
-            guesses: Guesses::default(),
-            uses: Uses::new(&config.trust),
-            stripes: Arc::default(),
-            meetings: Meetings::default(),
-            observer: Observer::new(&config, Arc::clone(&paced), log)?,
-            spare: Spare::new(),
-            paced,
             started: Arc::clone(&config),
             settings: RwLock::new(Arc::new(settings)),
             id,
-            identity: Identity::new(listeners.for_clients()),
-            listeners_stay: listeners.clients.iter().any(|it| it.is_kept),
-            requests: Requests::default(),
-            names: Names::default(),
-            phase: told,
-            drains_until: OnceLock::new(),
+            admission: Admission::new(identity, &config),
+            transfers: Transfers {
+                kernel_memory: KernelMemory::new(memory, Arc::clone(&pipes)),
+                resources: RelayResources { mode: config.copy, pipes },
+                stripes: Arc::default(),
+                meetings: Meetings::default(),
+            },
+            observer: Observer::new(&config, Arc::clone(&paced), log)?,
+            next_hops: NextHops::new(paced),
+            lifecycle: Lifecycle::new(told, kept, listeners_stay),
         });
         let offer = config
             .handover
@@ -260,15 +243,17 @@ impl Depot {
         from_earlier_version: bool,
         shared: &Shared,
     ) {
-        let writes = inherited.is_some() || shared.kept.is_bad();
+        let writes = inherited.is_some() || shared.lifecycle.kept.is_bad();
         match inherited {
             Some(inherited) => inherited.apply(shared),
-            None => control::decide(kept, shared),
+            None => control::decide(kept, &shared.admission),
         }
         if from_earlier_version {
-            control::sharing::number_after(LAST_NUMBER_OF_EARLIER_VERSIONS, 0, shared);
+            control::sharing::number_after(LAST_NUMBER_OF_EARLIER_VERSIONS, 0, &shared.observer);
         }
-        if writes && let Err(error) = shared.kept.write(|| control::decided(shared)) {
+        if writes
+            && let Err(error) = shared.lifecycle.kept.write(|| control::decided(&shared.admission))
+        {
             tracing::error!(error, "denials and limits apply, and cannot be kept");
         }
         control::sharing::begin(shared);
@@ -327,7 +312,7 @@ impl Depot {
         phase.send_replace(why);
         let drain = Duration::from(shared.config().timeouts.drain);
         let seconds = drain.as_secs_f64();
-        let _ = shared.drains_until.set(Instant::now() + drain);
+        let _ = shared.lifecycle.drains_until.set(Instant::now() + drain);
         if why == Phase::Succeeded {
             tracing::info!(seconds, "another depot has taken over: finishing transfers under way");
         } else {
@@ -341,7 +326,7 @@ impl Depot {
             () = signal() => tracing::warn!("stopped: told so twice"),
         }
         if why == Phase::Succeeded {
-            shared.sharing.say_over().await;
+            shared.lifecycle.sharing.say_over().await;
         }
     }
 }

@@ -11,7 +11,8 @@ use crate::{
     control::{self, Origin, draining, sharing},
     handover::{self, Offer, Successor},
     inheritance::Inheritance,
-    state::{Phase, Shared},
+    lifecycle::Phase,
+    state::Shared,
 };
 use std::{
     io,
@@ -46,7 +47,7 @@ pub(crate) async fn succeeded(
             Successor::Asks(stream) => {
                 // No connection is admitted from here on, and none that was is not counted.
                 phase.send_replace(Phase::HandingOver);
-                let _shut = shared.doors.write().await;
+                let _shut = shared.lifecycle.doors.write().await;
                 let asked = asked(shared, alive);
                 match hand_over(stream, shared).await {
                     Ok(true) => {

@@ -5,10 +5,11 @@
 use crate::{
     control::{self, sharing},
     idle_pool,
+    lifecycle::Phase,
     memory::{self, PeakDrop, Work},
     observe::{Live, Withdrawal},
     settings::Settings,
-    state::{Phase, Shared},
+    state::Shared,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -18,25 +19,25 @@ pub(crate) async fn keep(shared: Arc<Shared>) {
     let mut work = Work::default();
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        shared.resources.pipes.tidy();
+        shared.transfers.resources.pipes.tidy();
         let settings = shared.settings();
-        shared.pool.tidy(idle_pool::limits_of(&settings.config.idle_connections));
+        shared.next_hops.pool.tidy(idle_pool::limits_of(&settings.config.idle_connections));
         settings.refresh();
-        shared.paced.refresh();
+        shared.next_hops.paced.refresh();
         shared.observer.look();
         withdraw_what_is_refused(&shared, &settings);
-        shared.spare.refill();
+        shared.lifecycle.spare.refill();
         sharing::tidy(&shared);
-        if shared.kept.owes() && shared.phase() == Phase::Serving {
+        if shared.lifecycle.kept.owes() && shared.lifecycle.phase() == Phase::Serving {
             let depot = Arc::clone(&shared);
             drop(tokio::task::spawn_blocking(move || {
-                let _ = depot.kept.save(|| control::decided(&depot));
+                let _ = depot.lifecycle.kept.save(|| control::decided(&depot.admission));
             }));
         }
         let (begun, crest) = shared.observer.crest();
         // All three are to know.
         let fewer = [
-            connections.has_fallen(shared.gate.crest()),
+            connections.has_fallen(shared.admission.gate.crest()),
             transfers.has_fallen(crest),
             work.is_over(begun, crest.1),
         ];
@@ -60,8 +61,10 @@ fn withdraw_what_is_refused(shared: &Shared, settings: &Settings) {
 /// Why a transfer under way would be refused, if it was asked for now.
 fn refusal_of(live: &Live, shared: &Shared, settings: &Settings) -> Option<Withdrawal> {
     let ticket = live.asked.ticket.as_deref();
-    let denied = ticket.and_then(|ticket| shared.denied.ticket(&ticket.id));
-    if let Some(why) = denied.or_else(|| live.find_client(|client| shared.denied.client(client))) {
+    let denied = ticket.and_then(|ticket| shared.admission.denied.ticket(&ticket.id));
+    if let Some(why) =
+        denied.or_else(|| live.find_client(|client| shared.admission.denied.client(client)))
+    {
         return Some(Withdrawal::Denied(why));
     }
     if !settings.config.control.withdraw {

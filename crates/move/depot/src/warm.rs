@@ -39,15 +39,15 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) async fn keep(shared: Arc<Shared>) {
     loop {
         tokio::select! {
-            () = shared.warm.taken() => {}
+            () = shared.next_hops.warm.taken() => {}
             () = sleep(LOOK) => {}
-            () = shared.leaving() => return,
+            () = shared.lifecycle.leaving() => return,
         }
-        for (key, depot) in shared.warm.due(&shared.config()) {
+        for (key, depot) in shared.next_hops.warm.due(&shared.config()) {
             let shared = Arc::clone(&shared);
             tokio::spawn(async move {
                 let result = tend(&key, &depot, &shared).await;
-                shared.warm.tended(&key, result);
+                shared.next_hops.warm.tended(&key, result);
             });
         }
     }
@@ -61,11 +61,11 @@ async fn tend(key: &Key<Grant>, depot: &NextDepot, shared: &Arc<Shared>) -> Resu
     };
     let (warm, limits) = (config.warm(address), idle_pool::limits_of(&config.idle_connections));
     let mut tasks = JoinSet::new();
-    let mut missing = warm.saturating_sub(shared.pool.standing(key, limits));
+    let mut missing = warm.saturating_sub(shared.next_hops.pool.standing(key, limits));
     let mut result = Ok(());
     loop {
         while tasks.len() < AT_ONCE && result.is_ok() {
-            let waiting = upstream::due(key, warm, &shared.pool);
+            let waiting = upstream::due(key, warm, &shared.next_hops.pool);
             if waiting.is_none() && missing == 0 {
                 break;
             }
@@ -94,7 +94,7 @@ async fn meet(
         0 => Ok(()),
         _ => agree(hop, &depot, config.prime(address).get(), (config, shared)).await,
     };
-    shared.warm.met(key, address);
+    shared.next_hops.warm.met(key, address);
     agreed
 }
 
@@ -139,6 +139,6 @@ async fn agree(
     if held < LOOK {
         return Err("asked to hold a connection, it grants no time".to_owned());
     }
-    upstream::Used { hop, fit }.settle().keep_unused(held, &shared.pool, config);
+    upstream::Used { hop, fit }.settle().keep_unused(held, &shared.next_hops.pool, config);
     Ok(())
 }

@@ -7,10 +7,12 @@ use super::{
     sharing,
 };
 use crate::{
-    admission::denied,
-    observe::{Live, Withdrawal},
-    state::{Phase, Shared},
+    admission::{Admission, denied},
+    lifecycle::Phase,
+    observe::{Live, Observer, Withdrawal},
+    state::Shared,
 };
+use relay::rates::Rates;
 use units::Rate;
 
 /// Maximum number of transfers in one answer.
@@ -21,7 +23,7 @@ pub(super) fn carry_out(command: Command, origin: Origin, shared: &Shared) -> An
     let decides =
         matches!(command, Command::Deny { .. } | Command::Allow { .. } | Command::Limit { .. });
     // Held until it is carried out, so that a successor inherits it or the operator repeats it there.
-    let inherited = decides.then(|| shared.sharing.inherited());
+    let inherited = decides.then(|| shared.lifecycle.sharing.inherited());
     if origin == Origin::Operator && inherited.as_ref().is_some_and(|inherited| **inherited) {
         return Answer::Error("another depot is taking over. Repeat the command".to_owned());
     }
@@ -33,8 +35,8 @@ pub(super) fn carry_out(command: Command, origin: Origin, shared: &Shared) -> An
     let answer = others.into_iter().fold(own, both);
     if decides
         && !matches!(answer, Answer::Error(_))
-        && shared.phase() == Phase::Serving
-        && let Err(error) = shared.kept.save(|| decided(shared))
+        && shared.lifecycle.phase() == Phase::Serving
+        && let Err(error) = shared.lifecycle.kept.save(|| decided(&shared.admission))
     {
         tracing::error!(error, "a decision of the operator applies, and cannot be kept");
         return Answer::Error(format!(
@@ -45,16 +47,16 @@ pub(super) fn carry_out(command: Command, origin: Origin, shared: &Shared) -> An
 }
 
 /// What the operator has decided so far.
-pub(crate) fn decided(shared: &Shared) -> Decisions {
-    Decisions { denied: shared.denied.all(), limits: limits(shared) }
+pub(crate) fn decided(admission: &Admission) -> Decisions {
+    Decisions { denied: admission.denied.all(), limits: limits(admission) }
 }
 
 /// Lets these decisions apply, and no others.
-pub(crate) fn decide(Decisions { denied, limits }: Decisions, shared: &Shared) {
-    shared.denied.replace(denied);
+pub(crate) fn decide(Decisions { denied, limits }: Decisions, admission: &Admission) {
+    admission.denied.replace(denied);
     for Limit { whose, rate_bps } in limits {
         let Some(sharer) = sharing::sharer(&whose) else { continue };
-        if shared.rates.set(&sharer, Some(Rate::bits_per_second(rate_bps))).is_err() {
+        if admission.rates.set(&sharer, Some(Rate::bits_per_second(rate_bps))).is_err() {
             tracing::error!(?whose, "too many rates are set: this one does not apply");
         }
     }
@@ -85,21 +87,21 @@ fn carry_out_here(command: Command, origin: Origin, shared: &Shared) -> Answer {
             Answer::Error("say which transfers: by number, client, ticket or file".to_owned())
         }
         Command::End(which) => {
-            let ended = end(|live| matches(live, &which), &Withdrawal::Operator, shared);
+            let ended = end(|live| matches(live, &which), &Withdrawal::Operator, &shared.observer);
             tracing::info!(?which, ended, "transfers ended by the operator");
             Answer::Ended(ended)
         }
         Command::Deny { who, seconds, why } => deny(&who, seconds, why, shared),
-        Command::Allow { who } => match shared.denied.allow(&who) {
+        Command::Allow { who } => match shared.admission.denied.allow(&who) {
             Ok(was_denied) => {
                 tracing::info!(?who, was_denied, "allowed again by the operator");
                 Answer::Allowed { was_denied }
             }
             Err(error) => Answer::Error(error),
         },
-        Command::Denied => Answer::Denied(shared.denied.all()),
-        Command::Limit { whose, rate_bps } => limit(&whose, rate_bps, shared),
-        Command::Limits => Answer::Limits(limits(shared)),
+        Command::Denied => Answer::Denied(shared.admission.denied.all()),
+        Command::Limit { whose, rate_bps } => limit(&whose, rate_bps, &shared.admission.rates),
+        Command::Limits => Answer::Limits(limits(&shared.admission)),
         Command::Draining => Answer::Draining(draining::own(shared)),
         Command::Share(elsewhere) if origin == Origin::Successor => {
             Answer::Share(Box::new(sharing::share(&elsewhere, shared)))
@@ -122,7 +124,7 @@ fn deny(who: &Shunned, seconds: u64, why: String, shared: &Shared) -> Answer {
     let until_unix_s = denied::now().saturating_add(seconds);
     let denial = Denial { who: who.clone(), until_unix_s, why };
     let why = denial.why.clone();
-    if let Err(error) = denial.check().and_then(|()| shared.denied.deny(denial)) {
+    if let Err(error) = denial.check().and_then(|()| shared.admission.denied.deny(denial)) {
         return Answer::Error(error);
     }
     // Those that begin in this moment end within a second, when all are looked at.
@@ -130,12 +132,12 @@ fn deny(who: &Shunned, seconds: u64, why: String, shared: &Shared) -> Answer {
         Shunned::Client(net) => live.is_of(|client| net.contains(&client.to_canonical())),
         Shunned::Ticket(id) => live.has_ticket(id),
     };
-    let ended = end(is_denied, &Withdrawal::Denied(why.as_str().into()), shared);
+    let ended = end(is_denied, &Withdrawal::Denied(why.as_str().into()), &shared.observer);
     tracing::info!(?who, seconds, why, ended, "denied by the operator");
     Answer::Ended(ended)
 }
 
-fn limit(whose: &Limited, rate_bps: Option<u64>, shared: &Shared) -> Answer {
+fn limit(whose: &Limited, rate_bps: Option<u64>, rates: &Rates) -> Answer {
     let rate = rate_bps.map(Rate::bits_per_second);
     if let Limited::Transfer(number) = whose {
         if rate_bps.is_some_and(|bps| bps < LEAST_BPS) {
@@ -143,14 +145,14 @@ fn limit(whose: &Limited, rate_bps: Option<u64>, shared: &Shared) -> Answer {
                 "the lowest rate is {LEAST_BPS} bit/s. To stop it, end it"
             ));
         }
-        let is_there = shared.rates.set_transfer(*number, rate);
+        let is_there = rates.set_transfer(*number, rate);
         tracing::info!(number, rate_bps, is_there, "rate of a transfer set by the operator");
         return Answer::Limited { is_there };
     }
     let checked = Limit { whose: whose.clone(), rate_bps: rate_bps.unwrap_or(LEAST_BPS) }.check();
     let set = checked.and_then(|()| {
         let sharer = sharing::sharer(whose).ok_or_else(|| "no client and no ticket".to_owned())?;
-        shared.rates.set(&sharer, rate).map_err(|error| error.to_string())
+        rates.set(&sharer, rate).map_err(|error| error.to_string())
     });
     match set {
         Ok(()) => {
@@ -161,14 +163,14 @@ fn limit(whose: &Limited, rate_bps: Option<u64>, shared: &Shared) -> Answer {
     }
 }
 
-fn limits(shared: &Shared) -> Vec<Limit> {
-    let all = shared.rates.all_set().into_iter();
+fn limits(admission: &Admission) -> Vec<Limit> {
+    let all = admission.rates.all_set().into_iter();
     let all = all.map(|(of, rate)| Limit { whose: sharing::limited(of), rate_bps: rate.bps() });
     all.collect()
 }
 
-fn end(are: impl Fn(&Live) -> bool, why: &Withdrawal, shared: &Shared) -> usize {
-    shared.observer.transfers(are).iter().filter(|live| live.withdraw(why.clone())).count()
+fn end(are: impl Fn(&Live) -> bool, why: &Withdrawal, observer: &Observer) -> usize {
+    observer.transfers(are).iter().filter(|live| live.withdraw(why.clone())).count()
 }
 
 fn matches(live: &Live, which: &Which) -> bool {

@@ -11,9 +11,10 @@
 use super::{Answer, Command, ControlError, ask_within};
 use crate::{
     config::Config,
+    lifecycle::Phase,
     observe::Live,
     private_socket::PrivateSocket,
-    state::{Phase, Shared},
+    state::Shared,
     status::{Draining, MOST_TRANSFERS, Transfer},
 };
 use std::{
@@ -42,26 +43,27 @@ fn path_of(place: &Path, instance: &str) -> PathBuf {
 
 /// Listens where the depot that takes over looks.
 pub(crate) fn socket(shared: &Shared) -> Option<io::Result<PrivateSocket>> {
-    let path = path_of(place(&shared.started)?, &shared.sharing.instance().to_string());
+    let path = path_of(place(&shared.started)?, &shared.lifecycle.sharing.instance().to_string());
     Some(PrivateSocket::new(&path))
 }
 
 /// What this depot is about while it drains.
 pub(super) fn own(shared: &Shared) -> Draining {
     let transfers = shared.observer.transfers(|_| true);
-    let left = shared.drains_until.get().map(|until| until.duration_since(Instant::now()));
+    let left =
+        shared.lifecycle.drains_until.get().map(|until| until.duration_since(Instant::now()));
     Draining {
         process: std::process::id(),
         seconds_left: left.unwrap_or_default().as_secs_f64(),
         live_transfers: transfers.len(),
-        connections: shared.gate.own().total,
+        connections: shared.admission.gate.own().total,
         transfers: listed(&transfers, MOST_TRANSFERS, shared),
     }
 }
 
 /// The first ones of these transfers, as they are listed.
 pub(super) fn listed(all: &[Arc<Live>], most: usize, shared: &Shared) -> Vec<Transfer> {
-    let process = (shared.phase() == Phase::Succeeded).then(std::process::id);
+    let process = (shared.lifecycle.phase() == Phase::Succeeded).then(std::process::id);
     let listed = all.iter().take(most).map(|live| live.transfer(live.sockets()));
     listed.map(|transfer| Transfer { process, ..transfer }).collect()
 }
@@ -69,7 +71,8 @@ pub(super) fn listed(all: &[Arc<Live>], most: usize, shared: &Shared) -> Vec<Tra
 /// Has the depots before this one carry a command out, if there are any.
 pub(super) fn pass_on(command: &Command, shared: &Shared) -> Vec<Answer> {
     // One that drains has none before it that the depot which serves does not know.
-    let Some(place) = place(&shared.started).filter(|_| shared.phase() == Phase::Serving) else {
+    let Some(place) = place(&shared.started).filter(|_| shared.lifecycle.phase() == Phase::Serving)
+    else {
         return Vec::new();
     };
     let asked = sockets(place).into_iter().map(|(_, path)| ask(&path, command));

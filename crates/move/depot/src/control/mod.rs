@@ -138,7 +138,7 @@ async fn serve_one(
     text.push(b'\n');
     stream.write_all(&text).await?;
     if matches!(&answer, Answer::Share(share) if share.is_over) {
-        shared.sharing.has_said_so();
+        shared.lifecycle.sharing.has_said_so();
     }
     stream.shutdown().await
 }

@@ -16,7 +16,7 @@ use super::{
     Answer, Command, ControlError, Elsewhere, Limited, Share, draining,
     processes::{Known, OfOthers},
 };
-use crate::state::{Phase, Shared};
+use crate::{admission::Admission, lifecycle::Phase, observe::Observer, state::Shared};
 use relay::rates::Sharer;
 use std::{
     collections::{HashMap, HashSet},
@@ -41,26 +41,26 @@ pub(crate) fn begin(shared: &Shared) {
     exchange(true, shared);
     // Each is told of the clients that it has said it has.
     exchange(false, shared);
-    let last = shared.sharing.known().last_number();
+    let last = shared.lifecycle.sharing.known().last_number();
     if let Some(last) = last {
-        number_after(last, 0, shared);
+        number_after(last, 0, &shared.observer);
     }
 }
 
 /// Gives transfers numbers that those of a depot which drains do not have: it may begin one more for each connection.
-pub(crate) fn number_after(last: u64, connections: usize, shared: &Shared) {
+pub(crate) fn number_after(last: u64, connections: usize, observer: &Observer) {
     let next = last.saturating_add(connections as u64).saturating_add(NUMBERS_BETWEEN);
-    shared.observer.number_from(next.max(shared.observer.last_number()));
+    observer.number_from(next.max(observer.last_number()));
 }
 
 /// Asks them for as long as this depot serves.
 pub(crate) async fn keep(shared: Arc<Shared>) {
     let mut in_full: Option<Instant> = None;
     loop {
-        let pause = if shared.sharing.has_others() { PERIOD } else { LOOK };
+        let pause = if shared.lifecycle.sharing.has_others() { PERIOD } else { LOOK };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = shared.leaving() => return,
+            () = shared.lifecycle.leaving() => return,
         }
         let is_due = in_full.is_none_or(|last| last.elapsed() >= IN_FULL);
         if is_due {
@@ -77,9 +77,9 @@ pub(crate) async fn keep(shared: Arc<Shared>) {
 /// Tells all depots that drain what the others have, and hears what they have. Waits for them.
 fn exchange(in_full: bool, shared: &Shared) {
     let Some(place) = draining::place(&shared.started) else { return };
-    let mut known = shared.sharing.known();
+    let mut known = shared.lifecycle.sharing.known();
     // While a successor asks, this depot does not.
-    if shared.phase() != Phase::Serving {
+    if shared.lifecycle.phase() != Phase::Serving {
         return;
     }
     let mut sockets = draining::sockets(place);
@@ -102,8 +102,8 @@ fn exchange(in_full: bool, shared: &Shared) {
         known.end(instance);
     }
     let shares: Vec<_> = known.draining.values().map(|peer| peer.share.clone()).collect();
-    shared.sharing.set_others(!shares.is_empty());
-    count(&shares, shared);
+    shared.lifecycle.sharing.set_others(!shares.is_empty());
+    count(&shares, &shared.admission);
 }
 
 /// What one of them has; nothing if it does not answer now.
@@ -121,69 +121,69 @@ fn ask(path: &Path, elsewhere: Elsewhere) -> Option<Share> {
 
 /// What a successor has to know of earlier processes and of this one.
 pub(crate) fn to_inherit(shared: &Shared) -> Known {
-    let mut known = shared.sharing.known().clone();
-    known.hear_of(shared.sharing.instance(), own(true, shared));
+    let mut known = shared.lifecycle.sharing.known().clone();
+    known.hear_of(shared.lifecycle.sharing.instance(), own(true, shared));
     known
 }
 
 /// What other processes do and did, asked now.
 pub(crate) fn elsewhere(shared: &Shared) -> OfOthers {
     exchange(true, shared);
-    shared.sharing.known().told()
+    shared.lifecycle.sharing.known().told()
 }
 
 /// Forgets what a successor has said that does not ask any more.
 pub(crate) fn tidy(shared: &Shared) {
-    let mut asked = shared.sharing.asked();
+    let mut asked = shared.lifecycle.sharing.asked();
     if asked.is_some_and(|asked| asked.elapsed() >= FORGOTTEN) {
         *asked = None;
-        count(&[], shared);
+        count(&[], &shared.admission);
     }
 }
 
 /// A successor has failed: what it has said does not apply. Waits for depots that drain.
 pub(crate) fn is_alone_again(shared: &Shared) {
-    *shared.sharing.inherited() = false;
-    *shared.sharing.asked() = None;
-    count(&[], shared);
+    *shared.lifecycle.sharing.inherited() = false;
+    *shared.lifecycle.sharing.asked() = None;
+    count(&[], &shared.admission);
     exchange(false, shared);
 }
 
 /// Counts what other processes have.
-fn count(shares: &[Share], shared: &Shared) {
-    shared.gate.set_elsewhere(shares.iter().map(|share| &share.connections));
+fn count(shares: &[Share], admission: &Admission) {
+    admission.gate.set_elsewhere(shares.iter().map(|share| &share.connections));
     let mut numbers = HashMap::new();
     for (whose, n) in shares.iter().flat_map(|share| &share.transfers) {
         let Some(sharer) = sharer(whose) else { continue };
         let sum: &mut usize = numbers.entry(sharer).or_default();
         *sum = sum.saturating_add(*n);
     }
-    shared.rates.set_elsewhere(numbers);
+    admission.rates.set_elsewhere(numbers);
 }
 
 /// What this process has.
 fn own(in_full: bool, shared: &Shared) -> Share {
-    let transfers = shared.rates.numbers().into_iter().map(|(of, n)| (limited(of), n));
+    let transfers = shared.admission.rates.numbers().into_iter().map(|(of, n)| (limited(of), n));
     Share {
-        connections: shared.gate.own(),
+        connections: shared.admission.gate.own(),
         transfers: transfers.collect(),
         last_number: shared.observer.last_number(),
-        is_over: shared.sharing.is_over(),
+        is_over: shared.lifecycle.sharing.is_over(),
         told: in_full.then(|| (draining::own(shared), shared.observer.read().counters)),
     }
 }
 
 /// The answer of a depot that drains.
 pub(super) fn share(elsewhere: &Elsewhere, shared: &Shared) -> Share {
-    *shared.sharing.asked() = Some(Instant::now());
+    *shared.lifecycle.sharing.asked() = Some(Instant::now());
     let mut others = Share {
         connections: elsewhere.connections.clone(),
         transfers: elsewhere.transfers.clone(),
         ..Share::default()
     };
     others.bound();
-    count(&[others], shared);
-    let is_over = shared.sharing.is_over();
+    count(&[others], &shared.admission);
+    let is_over = shared.lifecycle.sharing.is_over();
     own(elsewhere.in_full || is_over, shared)
 }
 

@@ -34,6 +34,7 @@ use relay::{
     tcp::{Sink, Source, info::reset_on_close},
 };
 use std::{
+    future::pending,
     io,
     pin::pin,
     sync::{
@@ -42,6 +43,7 @@ use std::{
     },
 };
 use tokio::{
+    net::TcpStream,
     sync::Notify,
     time::{Duration, Instant},
 };
@@ -91,35 +93,30 @@ impl<'x> UpstreamAttempt<'x> {
             let slow = self.too_slow(client_sink.tcp());
             let down =
                 self.down(&mut source, &mut hop.ahead, &mut client_sink, &mut client.interims);
-            let silence = silence(upstream_socket);
-            let (mut up, mut down, mut slow) = (pin!(up), pin!(down), pin!(slow));
-            let mut silence = pin!(silence);
-            loop {
-                break tokio::select! {
-                    biased;
-                    end = &mut down => end,
-                    end = &mut up, if self.given_up.get().is_none() => match end {
-                        End::Broken(why) | End::RequestBroken(why) if why.is_of_sink() => {
-                            // It takes no more of the request; its answer may say why.
-                            let _ = self.given_up.set(why);
-                            self.sent.notify_one();
-                            continue;
-                        }
-                        end => end,
-                    },
-                    end = &mut slow => end,
-                    () = &mut silence, if hop.reused && self.answer.get().is_none() => {
-                        silent = true;
-                        End::NotCarried
-                    }
-                };
+            tokio::select! {
+                biased;
+                end = down => end,
+                end = up => end,
+                end = slow => end,
+                () = self.unheard(upstream_socket), if hop.reused => {
+                    silent = true;
+                    End::NotCarried
+                }
             }
         };
         if silent {
             // Other idle connections to this hop have been unreachable for as long.
-            self.exchange.context.pool.forget(hop.key());
+            self.exchange.context.next_hops.pool.forget(hop.key());
         }
         self.outcome(end, hop)
+    }
+
+    /// Resolves once a next hop that has not begun to answer is out of touch.
+    async fn unheard(&self, socket: &TcpStream) {
+        silence(socket).await;
+        if self.answer.get().is_some() {
+            pending::<()>().await;
+        }
     }
 
     /// Leaves the next hop's connection in the state that tells it the truth: it is reset unless all is well, as
@@ -173,7 +170,7 @@ impl<'x> UpstreamAttempt<'x> {
             source: client,
             ahead,
             sink,
-            resources: &context.resources,
+            resources: &context.transfers.resources,
             timeouts: config.timeouts.of_requests(self.fetch.depots),
             progress: &self.exchange.live.sent,
             length: None,
@@ -185,7 +182,13 @@ impl<'x> UpstreamAttempt<'x> {
             report: None,
         };
         if let Err(broken) = body.run(text, framing, Emit::of(framing)).await {
-            return self.request_broke(broken);
+            if !broken.is_of_sink() {
+                return self.request_broke(broken);
+            }
+            // The next hop takes no more of the request; its answer may say why.
+            let _ = self.given_up.set(broken);
+            self.sent.notify_one();
+            return pending().await;
         }
         self.uploaded.store(true, Relaxed);
         self.sent.notify_one();
@@ -233,7 +236,7 @@ impl<'x> UpstreamAttempt<'x> {
                 source,
                 ahead,
                 sink: client,
-                resources: &context.resources,
+                resources: &context.transfers.resources,
                 timeouts: self.exchange.config().timeouts.of_answers(self.depots_around()),
                 progress: &live.received,
                 length: outward.length.filter(|_| framing == Framing::Chunked),
@@ -298,7 +301,7 @@ impl<'x> UpstreamAttempt<'x> {
         let keep = self.uploaded.load(Relaxed)
             && outward.framing != Framing::UntilClose
             && request.keeps_alive()
-            && !context.is_leaving();
+            && !context.lifecycle.is_leaving();
         let status = head.status.as_u16();
         live.answered(status, outward.framing);
         let refusal = refusal_by_depot(head, self.fetch.depots).map(Box::new);

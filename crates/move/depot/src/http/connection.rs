@@ -69,7 +69,7 @@ impl AcceptedConnection {
             let shaken = tokio::select! {
                 shaken = timeout(time.into(), settings.tls.accept(tcp, peer)) => shaken,
                 // A handshake is not cut: its client would not know why.
-                () = shared.stopping_since(LAST_HANDSHAKE) => return None,
+                () = shared.lifecycle.stopping_since(LAST_HANDSHAKE) => return None,
             };
             match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                 Ok(Accepted::Secured(stream)) => stream,
@@ -166,9 +166,9 @@ pub(crate) async fn turn_away(caller: AcceptedConnection, fault: &Fault, shared:
                 // To a client of the proxy, a redirect would be the origin's.
                 if proxy::is_asked(&request, &client.stream, context.config()) {
                     entry.asked_proxy(&request);
-                } else if let Some(peer) = shared.peer_loads.instead(
+                } else if let Some(peer) = shared.next_hops.siblings.instead(
                     &request,
-                    &own_load(shared, context.config()),
+                    &own_load(&shared.admission.gate, &shared.lifecycle, context.config()),
                     context.config(),
                 ) {
                     client.lead_away(entry, &request, &peer, context).await;
@@ -216,8 +216,9 @@ impl Client {
             return then;
         }
         let entry = self.observe(request, (site, proxied), context);
-        let load = own_load(&context, context.config());
-        if !proxied && let Some(peer) = context.peer_loads.instead(request, &load, context.config())
+        let load = own_load(&context.admission.gate, &context.lifecycle, context.config());
+        if !proxied
+            && let Some(peer) = context.next_hops.siblings.instead(request, &load, context.config())
         {
             return self.lead_away(entry, request, &peer, context).await;
         }
@@ -246,7 +247,8 @@ impl Client {
         if !asks_load(request) || !permitted() {
             return None;
         }
-        let answer = own_load(&context, context.config()).answer(request.method, own);
+        let answer = own_load(&context.admission.gate, &context.lifecycle, context.config())
+            .answer(request.method, own);
         Some(self.answer(&answer, own, context).await)
     }
 
@@ -351,6 +353,6 @@ fn scheme_of(stream: &Stream) -> Scheme {
 /// Whether the connection is kept after a response of the depot's own.
 fn own_connection(request: &RequestHead, context: RequestContext<'_>) -> Connection {
     let no_body = request.framing() == Framing::Empty;
-    let keep = no_body && request.keeps_alive() && !context.is_leaving();
+    let keep = no_body && request.keeps_alive() && !context.lifecycle.is_leaving();
     if keep { Connection::Keep } else { Connection::Close }
 }

@@ -102,7 +102,7 @@ impl Exchange<'_> {
             let next =
                 routes.next().filter(|_| self.repeatable() && unanswered.retry == Retry::Elsewhere);
             let Some(next) = next else { return outcome };
-            self.context.failover_routes.failed(&fetch.next, self.config());
+            self.context.next_hops.detours.failed(&fetch.next, self.config());
             let reason = unanswered.fault.in_full();
             tracing::warn!(upstream = %fetch.next, instead = %next.next, reason, "another route");
             fetch = next;
@@ -136,7 +136,12 @@ impl Exchange<'_> {
             if self.tunnel.is_none() {
                 self.live.reached(&fetch.next, &hop.stream);
                 self.context.share_memory(client.asker().client, [&client.stream, &hop.stream]);
-                self.context.warm.used(fetch, self.grant, hop.stream.peer().ip(), self.config());
+                self.context.next_hops.warm.used(
+                    fetch,
+                    self.grant,
+                    hop.stream.peer().ip(),
+                    self.config(),
+                );
             }
             let streams = self.streams(fetch, &hop);
             let peer = hop.stream.peer().ip();
@@ -192,8 +197,9 @@ impl Exchange<'_> {
         if let Some(tunnel) = self.tunnel {
             return Box::pin(self.through(tunnel, client)).await;
         }
-        let waiting =
-            || upstream::waiting(fetch.into(), self.grant, &self.context.pool, self.config());
+        let waiting = || {
+            upstream::waiting(fetch.into(), self.grant, &self.context.next_hops.pool, self.config())
+        };
         let hop = match self.may_share().then(waiting).flatten() {
             Some(hop) => hop,
             // Boxed: most requests need no new connection, and making one takes much room.
@@ -218,7 +224,7 @@ impl Exchange<'_> {
         let routes = match grant {
             // A ticket names its depots.
             Grant::Ticket => vec![(hop, open)],
-            _ => context.failover_routes.session_routes(hop, open, self.config()),
+            _ => context.next_hops.detours.session_routes(hop, open, self.config()),
         };
         let mut last = None;
         for (hop, open) in &routes {
@@ -232,7 +238,7 @@ impl Exchange<'_> {
                     return Err(End::Unanswered(Unanswered::for_good(fault)));
                 }
                 Err(NoSession::Unreachable(fault)) => {
-                    context.failover_routes.failed(&hop.address.authority, self.config());
+                    context.next_hops.detours.failed(&hop.address.authority, self.config());
                     last = Some(fault);
                 }
             }
@@ -252,7 +258,7 @@ impl Exchange<'_> {
         fetch: &Fetch,
         client: &mut Client,
     ) -> Result<upstream::UpstreamConnection, End> {
-        let resolver = self.context.resolver(client.stream.peer().ip());
+        let resolver = self.context.next_hops.resolver(client.stream.peer().ip());
         let (mut source, _) = client.stream.split();
         let begun = Instant::now();
         let connected =

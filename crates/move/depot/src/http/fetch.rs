@@ -32,13 +32,14 @@ impl Client {
         let config = context.config();
         let detours =
             context
-                .failover_routes
+                .next_hops
+                .detours
                 .routes(fetch, config, plan.ticket().is_none(), || plan.straight(fetch));
         let routes = detours.as_deref().unwrap_or(std::slice::from_ref(fetch));
         let trace = entry.trace(request, context);
         let live = entry.fetching(&routes[0].next, &self.stream);
         let (client, allowance) = (self.stream.peer(), plan.allowance());
-        let pacing = context.rates.begin(live.number, client.ip(), allowance.limits());
+        let pacing = context.admission.rates.begin(live.number, client.ip(), allowance.limits());
         let exchange = Exchange {
             context,
             request,
@@ -63,7 +64,7 @@ impl Client {
         // Before another transfer has the connection, which is then held to that one's rate.
         drop(pacing);
         if let Some(used) = outcome.upstream {
-            used.keep(&context.pool, config);
+            used.keep(&context.next_hops.pool, config);
         }
         then
     }

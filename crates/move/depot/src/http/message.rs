@@ -98,7 +98,7 @@ impl Client {
                 // A request that has come already is served.
                 biased;
                 came = timeout(idle, source.read(&mut self.ahead, 4 << 10)) => came,
-                () = shared.leaving() => return Err(None),
+                () = shared.lifecycle.leaving() => return Err(None),
             };
             if !matches!(came, Ok(Ok(1..))) {
                 return Err(None);
@@ -108,7 +108,7 @@ impl Client {
         let result = tokio::select! {
             biased;
             result = timeout(time.into(), read) => result,
-            () = shared.refusing() => return Err(Some(stopping())),
+            () = shared.lifecycle.refusing() => return Err(Some(stopping())),
         };
         let fault =
             |status, reason: String| Some(Fault::new(status, ProxyError::HttpRequestError, reason));

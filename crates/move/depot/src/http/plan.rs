@@ -136,7 +136,7 @@ impl Plan {
         (client, scheme): (SocketAddr, Scheme),
         context: RequestContext<'_>,
     ) -> Result<Self, Fault> {
-        context.denied.check_client(client.ip())?;
+        context.admission.denied.check_client(client.ip())?;
         if let Some(site) = site {
             return for_site(request, site, (client.ip(), scheme));
         }
@@ -265,20 +265,20 @@ async fn by_ticket(
     (peer, scheme): (IpAddr, Scheme),
     context: RequestContext<'_>,
 ) -> Result<Plan, Fault> {
-    let (settings, resolver) = (context.settings, context.resolver(peer));
+    let (settings, resolver) = (context.settings, context.next_hops.resolver(peer));
     let route: TicketRoute = request.target.parse()?;
     let verified = settings.trust.verify(route.token())?;
     let ticket = &verified.ticket;
-    context.denied.check_ticket(&ticket.id)?;
+    context.admission.denied.check_ticket(&ticket.id)?;
     ticket.check_method(request.method)?;
     let depot = ticket.depot(route.hop())?;
-    if !context.identity.is(depot, scheme, &settings.config, resolver).await? {
+    if !context.admission.identity.is(depot, scheme, &settings.config, resolver).await? {
         return Err(TicketError::Elsewhere { depot: depot.clone() }.into());
     }
     let (relayed, vouched) = (request.came_through_depot(), forwarded_client(&request.headers));
     let came = CameFrom { peer, relayed, vouched };
     let client = came.client((ticket, route.hop()), settings, resolver).await?;
-    context.denied.check_client(client)?;
+    context.admission.denied.check_client(client)?;
     let step = Step::Fetch(ticket.step(&route)?);
     let asked = Asked::Ticket(route, Box::new(verified));
     let (site, tunnel, login) = (None, None, None);
@@ -286,7 +286,7 @@ async fn by_ticket(
     plan.allowance().check(request.framing())?;
     // Last, so that a refused request does not count as a use of the ticket.
     if let Asked::Ticket(_, verified) = &plan.asked {
-        context.uses.count(verified)?;
+        context.admission.uses.count(verified)?;
         context.observer.counts.ticket_taken(verified.ticket.issuer.as_deref());
     }
     Ok(plan)

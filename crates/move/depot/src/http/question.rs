@@ -23,7 +23,8 @@ pub(crate) async fn connected(
     settings: &Settings,
     shared: &Shared,
 ) -> Result<UpstreamConnection, String> {
-    let connected = upstream::connected(fetch.into(), grant, settings, shared.resolver(OWN)).await;
+    let connected =
+        upstream::connected(fetch.into(), grant, settings, shared.next_hops.resolver(OWN)).await;
     connected.map_err(|refusal| refusal.to_string())
 }
 

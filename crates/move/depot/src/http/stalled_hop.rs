@@ -32,7 +32,7 @@ impl Exchange<'_> {
         if !reroute {
             return body.await;
         }
-        self.context.failover_routes.failed(next, self.config());
+        self.context.next_hops.detours.failed(next, self.config());
         Err(Broken::Copy(CopyError::SourceStalled))
     }
 

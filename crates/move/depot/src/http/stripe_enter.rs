@@ -29,7 +29,7 @@ pub(crate) async fn enter(
     let (over, is_over) = oneshot::channel();
     let peer = stream.peer().ip();
     let joined = Joined { stream: stream.into_connection(), ahead, over };
-    match context.stripes.join(token, peer, joined) {
+    match context.transfers.stripes.join(token, peer, joined) {
         Ok(()) => {
             // Its sender is dropped, never used.
             let _ = is_over.await;

@@ -94,7 +94,7 @@ impl UpstreamAttempt<'_> {
         if !worth || request.method != Method::Get || request.version != Version::HTTP_11 {
             return None;
         }
-        let offered = context.stripes.offer(*asker, streams - 1).ok()?;
+        let offered = context.transfers.stripes.offer(*asker, streams - 1).ok()?;
         let agreed = StripeAgreement { streams, token: Token(offered.token.0) };
         let live = Arc::clone(live);
         let (hold, unsent) =

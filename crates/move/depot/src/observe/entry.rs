@@ -179,7 +179,8 @@ impl Entry {
 
     /// By what the request is followed.
     pub(crate) fn trace(&mut self, request: &RequestHead, context: RequestContext<'_>) -> Trace {
-        let (client, known) = (self.client.ip(), (&context.config().trust, &context.requests));
+        let (client, known) =
+            (self.client.ip(), (&context.config().trust, &self.observer.requests));
         self.trace.get_or_insert_with(|| Trace::of(request, client, known)).clone()
     }
 

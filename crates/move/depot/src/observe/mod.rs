@@ -45,7 +45,7 @@ pub(crate) use registry::Ended;
 pub(crate) use view::View;
 pub(crate) use withdrawal::Withdrawal;
 
-use crate::{config::Config, packet_pacing::Paced};
+use crate::{config::Config, packet_pacing::Paced, trace::Requests};
 use access_log::AccessLog;
 use counts::Counts;
 use registry::{Reading, Registry};
@@ -59,6 +59,8 @@ pub(crate) struct Observer {
     log: AccessLog,
     /// Counters that are not per request.
     pub counts: Counts,
+    /// Generates ids of requests.
+    requests: Requests,
 }
 
 impl Observer {
@@ -69,7 +71,7 @@ impl Observer {
         stderr: StderrLog,
     ) -> Result<Arc<Self>, AccessLogError> {
         let (registry, log) = (Registry::new(config, paced), AccessLog::open(&config.log, stderr)?);
-        Ok(Arc::new(Self { registry, log, counts: Counts::new() }))
+        Ok(Arc::new(Self { registry, log, counts: Counts::new(), requests: Requests::default() }))
     }
 
     /// Measures the rates, and tells the log of transfers that last. To be called every second or so.

@@ -9,15 +9,14 @@ use super::{
     },
 };
 use crate::{
-    control::sharing,
-    packet_pacing::Peer,
-    spare_descriptors,
-    state::{Phase, Shared},
+    config::Config, control::sharing, lifecycle::Phase, packet_pacing::Peer, spare_descriptors,
+    state::Shared, transfers::Transfers,
 };
 use host::TcpMemory;
 use protocol::Panicked;
 use relay::buffers;
 use std::{
+    collections::BTreeMap,
     fs,
     sync::Arc,
     time::{Instant, SystemTime, UNIX_EPOCH},
@@ -38,17 +37,17 @@ impl View {
 
     /// Whether requests are taken.
     pub(crate) fn state(&self) -> State {
-        if self.shared.is_leaving() { State::Draining } else { State::Serving }
+        if self.shared.lifecycle.is_leaving() { State::Draining } else { State::Serving }
     }
 
     /// Whether requests are taken at the addresses of this depot: by it, or by the one that has its listeners.
     pub(crate) fn is_served(&self) -> bool {
-        self.shared.phase() != Phase::Stopping
+        self.shared.lifecycle.phase() != Phase::Stopping
     }
 
     /// Resolves once another depot has this one's listeners.
     pub(crate) async fn succeeded(&self) {
-        self.shared.succeeded().await;
+        self.shared.lifecycle.succeeded().await;
     }
 
     /// An answer to an operator was not made because of a defect.
@@ -60,7 +59,7 @@ impl View {
     /// operators, if there are any.
     pub(crate) fn make_room(&self) -> bool {
         self.shared.observer.counts.not_accepted();
-        let spare = &self.shared.spare.operators;
+        let spare = &self.shared.lifecycle.spare.operators;
         [spare.release(), spare.release()].contains(&true)
     }
 
@@ -72,17 +71,15 @@ impl View {
         all.add(&elsewhere.counters);
         let sessions = Sessions {
             open: all.open_sessions,
-            meetings_waiting: shared.meetings.waiting(),
+            meetings_waiting: shared.transfers.meetings.waiting(),
             ended: all.ended_sessions,
         };
         let settings = shared.settings();
         let mut reloads = vec![shared.observer.counts.read().configuration];
-        reloads.extend(shared.kept.last_read().map(Reload::of));
+        reloads.extend(shared.lifecycle.kept.last_read().map(Reload::of));
         reloads.extend(
             settings.trust.reloads().chain(settings.logins.reloads()).chain(settings.tls.reloads()),
         );
-        let limit = spare_descriptors::limit();
-        let host = TcpMemory::read().ok();
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Status {
             schema: SCHEMA,
@@ -92,39 +89,20 @@ impl View {
             time_unix_s: since_1970.as_secs_f64(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             connections: Connections {
-                open: shared.gate.len(),
+                open: shared.admission.gate.len(),
                 limit: config.limits.connections,
-                held: shared.gate.held(),
-                idle_upstream: shared.pool.len(),
+                held: shared.admission.gate.held(),
+                idle_upstream: shared.next_hops.pool.len(),
             },
-            memory: Memory {
-                sockets_held_bytes: shared.kernel_memory.sockets() as u64,
-                pipes_held_bytes: shared.resources.pipes.held() as u64,
-                pipes_reserved_bytes: shared.resources.pipes.reserved() as u64,
-                raised_buffers_bytes: shared.resources.pipes.shared() as u64,
-                limit_bytes: config.limits.memory.get(),
-                reserved_bytes: shared.kernel_memory.reserved() as u64,
-                client_share_bytes: config.limits.memory_of_client() as u64,
-                largest_client: shared.kernel_memory.largest_client().map(LargestClient::from),
-                refusals: all.memory_refusals,
-                host_tcp_bytes: host.map(|host| host.held.get()),
-                host_tcp_pressure_bytes: host
-                    .and_then(|host| host.pressure)
-                    .map(|pressure| pressure.begins.get()),
-                resident_bytes: resident_bytes(),
-                // Without a descriptor to look with there are as many as there may be.
-                open_files: fs::read_dir("/proc/self/fd")
-                    .map_or(usize::try_from(limit).unwrap_or(0), Iterator::count),
-                open_files_limit: limit,
-            },
+            memory: memory(&shared.transfers, &config, all.memory_refusals),
             totals: all.totals,
             refusals: all.refusals,
             access_log: AccessLogState {
                 to: shared.observer.log.to(),
                 dropped_lines: all.dropped_lines,
             },
-            paced: shared.paced.peers().iter().map(PeerPacing::from).collect(),
-            detours: shared.failover_routes.checks().into_iter().map(DetourDepot::from).collect(),
+            paced: shared.next_hops.paced.peers().iter().map(PeerPacing::from).collect(),
+            detours: shared.next_hops.detours.checks().into_iter().map(DetourDepot::from).collect(),
             times: all.times,
             connect_failures: all.connect_failures,
             tls_failures: all.tls_failures,
@@ -146,6 +124,32 @@ impl View {
             ticket_transfers: all.ticket_transfers,
             sessions,
         }
+    }
+}
+
+/// The memory that transfers hold, and the host has.
+fn memory(transfers: &Transfers, config: &Config, refusals: BTreeMap<String, u64>) -> Memory {
+    let (kernel_memory, pipes) = (&transfers.kernel_memory, &transfers.resources.pipes);
+    let (limit, host) = (spare_descriptors::limit(), TcpMemory::read().ok());
+    Memory {
+        sockets_held_bytes: kernel_memory.sockets() as u64,
+        pipes_held_bytes: pipes.held() as u64,
+        pipes_reserved_bytes: pipes.reserved() as u64,
+        raised_buffers_bytes: pipes.shared() as u64,
+        limit_bytes: config.limits.memory.get(),
+        reserved_bytes: kernel_memory.reserved() as u64,
+        client_share_bytes: config.limits.memory_of_client() as u64,
+        largest_client: kernel_memory.largest_client().map(LargestClient::from),
+        refusals,
+        host_tcp_bytes: host.map(|host| host.held.get()),
+        host_tcp_pressure_bytes: host
+            .and_then(|host| host.pressure)
+            .map(|pressure| pressure.begins.get()),
+        resident_bytes: resident_bytes(),
+        // Without a descriptor to look with there are as many as there may be.
+        open_files: fs::read_dir("/proc/self/fd")
+            .map_or(usize::try_from(limit).unwrap_or(0), Iterator::count),
+        open_files_limit: limit,
     }
 }
 

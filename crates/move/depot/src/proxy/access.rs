@@ -37,8 +37,8 @@ pub(crate) async fn admit(
     context: RequestContext<'_>,
 ) -> Result<Admitted, Fault> {
     let (config, peer) = (context.config(), from.0);
-    let is_own = || context.identity.is_server(&server, config);
-    context.denied.check_client(peer)?;
+    let is_own = || context.admission.identity.is_server(&server, config);
+    context.admission.denied.check_client(peer)?;
     let given = Credentials::of_proxy(headers).ok_or_else(wants_password)?;
     if given.user == TICKET_USER {
         let token = String::from_utf8(given.password).map_err(|_| wants_password())?;
@@ -50,7 +50,7 @@ pub(crate) async fn admit(
     if !config.allow.client(peer) {
         return Err(not_listed_client(peer));
     }
-    let login = context.settings.logins.check(given, peer, &context.guesses).await?;
+    let login = context.settings.logins.check(given, peer, &context.admission.guesses).await?;
     let plan = Plan::for_user(server.clone(), peer, context).await?;
     if is_own()? {
         return Err(looped(&server));

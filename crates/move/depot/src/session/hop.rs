@@ -144,7 +144,12 @@ impl NextHop<'_> {
         client: &mut Client,
     ) -> Result<upstream::UpstreamConnection, NoSession> {
         let (context, grant) = (self.context, self.grant);
-        let hop = match upstream::waiting(self.peer(), grant, &context.pool, context.config()) {
+        let hop = match upstream::waiting(
+            self.peer(),
+            grant,
+            &context.next_hops.pool,
+            context.config(),
+        ) {
             Some(hop) => hop,
             None => connected(self.peer(), grant, client, context).await?,
         };
@@ -152,7 +157,7 @@ impl NextHop<'_> {
         self.live.reached(&address.authority, &hop.stream);
         self.context.share_memory(client.asker().client, [&client.stream, &hop.stream]);
         let fetch = next_depots::to_hold(address.clone(), self.depots());
-        context.warm.used(&fetch, grant, hop.stream.peer().ip(), context.config());
+        context.next_hops.warm.used(&fetch, grant, hop.stream.peer().ip(), context.config());
         hold(self.pacing, client, &hop, context)?;
         if let Some(name) = &self.hop.congestion
             && context.config().session.grants(name)
@@ -240,7 +245,7 @@ impl NextHop<'_> {
             ReadHeadError::Io(error) if is_first => {
                 if error.kind() == io::ErrorKind::TimedOut {
                     // Other idle connections to this hop have been unreachable for as long.
-                    self.context.pool.forget(hop.key());
+                    self.context.next_hops.pool.forget(hop.key());
                 }
                 return Ok(Tried::WasClosed);
             }
@@ -323,7 +328,7 @@ pub(super) async fn connected(
     client: &mut Client,
     context: RequestContext<'_>,
 ) -> Result<upstream::UpstreamConnection, NoSession> {
-    let resolver = context.resolver(client.stream.peer().ip());
+    let resolver = context.next_hops.resolver(client.stream.peer().ip());
     let (mut source, _) = client.stream.split();
     let begun = Instant::now();
     let answer_by = client.answer_by;

@@ -46,7 +46,7 @@ pub(super) async fn meet(
 ) {
     let most = context.config().session.meetings;
     loop {
-        let arrival = match context.meetings.arrive(of, client.asker().client, most) {
+        let arrival = match context.transfers.meetings.arrive(of, client.asker().client, most) {
             Ok(arrival) => arrival,
             Err(fault) => return refuse(client, entry, fault.into(), context).await,
         };
@@ -102,7 +102,7 @@ async fn wait(
                 let (status, error) = (StatusCode::GATEWAY_TIMEOUT, ProxyError::ConnectionTimeout);
                 Err(Fault::new(status, error, reason).into())
             }
-            () = context.leaving() => Err(stopping().into()),
+            () = context.lifecycle.leaving() => Err(stopping().into()),
         }
     };
     let why = why.or_else(|why| {
@@ -136,7 +136,7 @@ async fn join(
     live.reached(&name, &far.stream);
     context.share_memory(near.asker().client, [&near.stream, &far.stream]);
     live.meets(far.stream.peer().ip());
-    let pacing = context.rates.begin(live.number, near.stream.peer().ip(), limits);
+    let pacing = context.admission.rates.begin(live.number, near.stream.peer().ip(), limits);
     let held = pacing.hold(&near.stream, &far.stream, |peer| config.hop_options(peer));
     if let Err(error) = held {
         tracing::warn!(%error, "cannot hold a session to its rate");
@@ -157,7 +157,7 @@ async fn join(
                 Side { stream: &mut near.stream, ahead: &mut near.ahead, minimum: of_near },
                 Side { stream: &mut far.stream, ahead: &mut far.ahead, minimum: of_far },
             );
-            Box::pin(move_bytes(one, other, &live, &context.resources, times)).await
+            Box::pin(move_bytes(one, other, &live, &context.transfers.resources, times)).await
         }
         Err(end) => end,
     };

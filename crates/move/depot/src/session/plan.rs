@@ -42,7 +42,7 @@ impl Plan {
         from: (IpAddr, Scheme),
         context: RequestContext<'_>,
     ) -> Result<Self, Fault> {
-        context.denied.check_client(from.0)?;
+        context.admission.denied.check_client(from.0)?;
         match open.ticket.clone() {
             None => Self::by_rules(open, from.0, context),
             Some(text) => {
@@ -83,7 +83,7 @@ impl Plan {
             Fault::new(StatusCode::FORBIDDEN, ProxyError::DestinationIpProhibited, reason)
         };
         let (settings, time) = (context.settings, config.timeouts.connect.into());
-        let resolver = (context.resolver(peer), time);
+        let resolver = (context.next_hops.resolver(peer), time);
         let verdict = upstream::verdict(&server, Grant::ServerRules, settings, resolver).await;
         if verdict == Verdict::Refused {
             return Err(not_open(not_listed(Grant::ServerRules)));
@@ -124,19 +124,19 @@ impl Plan {
         (peer, scheme): (IpAddr, Scheme),
         context: RequestContext<'_>,
     ) -> Result<Self, Fault> {
-        let (settings, resolver) = (context.settings, context.resolver(peer));
+        let (settings, resolver) = (context.settings, context.next_hops.resolver(peer));
         let verified = settings.trust.verify(text.token())?;
         let (ticket, hop) = (&verified.ticket, usize::from(text.hop()));
-        context.denied.check_ticket(&ticket.id)?;
+        context.admission.denied.check_ticket(&ticket.id)?;
         ticket.check_session(&open, hop)?;
         let depot = ticket.depot(hop)?;
-        if !context.identity.is(depot, scheme, &settings.config, resolver).await? {
+        if !context.admission.identity.is(depot, scheme, &settings.config, resolver).await? {
             return Err(TicketError::Elsewhere { depot: depot.clone() }.into());
         }
         let (relayed, vouched) = (!open.passed.is_empty(), open.client);
         let came = CameFrom { peer, relayed, vouched };
         let client = came.client((ticket, hop), settings, resolver).await?;
-        context.denied.check_client(client)?;
+        context.admission.denied.check_client(client)?;
         let (session, mut step) = (open.session, open.step(&context.id)?);
         if let OpenStep::Connect { open: next, .. } = &mut step {
             let follows = ticket.has_depot_after(hop);
@@ -145,7 +145,7 @@ impl Plan {
             next.client = Some(client).filter(|_| follows && !ticket.clients.is_empty());
         }
         // Last, so that a refused OPEN does not count as a use of the ticket.
-        context.uses.count(&verified)?;
+        context.admission.uses.count(&verified)?;
         context.observer.counts.ticket_taken(verified.ticket.issuer.as_deref());
         let asked_for = Some(client).filter(|client| *client != peer);
         Ok(Self { session, step, grant: Grant::Ticket, asked_for, ticket: Some(verified) })

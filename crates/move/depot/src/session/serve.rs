@@ -100,7 +100,7 @@ impl Opened<'_> {
     /// Through the next hop.
     async fn through(self, mut client: Client, mut entry: Entry, hop: Hop, open: Open) {
         let Self { context, grant, asked_for, allowance } = self;
-        let failover = &context.failover_routes;
+        let failover = &context.next_hops.detours;
         let mut routes = match grant {
             // A ticket names its depots.
             Grant::Ticket => vec![(hop, open)],
@@ -113,7 +113,8 @@ impl Opened<'_> {
             let name = &hop.address.authority;
             let live = live.get_or_insert_with(|| entry.fetching(name, &client.stream));
             let limits = TransferLimits { upstream: hop.pacing, ..allowance.limits() };
-            let pacing = context.rates.begin(live.number, client.stream.peer().ip(), limits);
+            let pacing =
+                context.admission.rates.begin(live.number, client.stream.peer().ip(), limits);
             let next = NextHop {
                 context,
                 hop: &hop,
@@ -151,8 +152,11 @@ impl Opened<'_> {
     ) {
         let Self { context, grant, ref allowance, .. } = *self;
         let live = entry.fetching(server, &client.stream);
-        let pacing =
-            context.rates.begin(live.number, client.stream.peer().ip(), allowance.limits());
+        let pacing = context.admission.rates.begin(
+            live.number,
+            client.stream.peer().ip(),
+            allowance.limits(),
+        );
         let peer = Peer { next: server, scheme: Scheme::Http, protocol: Protocol::Tcp };
         let connected = Box::pin(hop::connected(peer, grant, &mut client, context)).await;
         let mut hop = match connected {
@@ -238,7 +242,7 @@ async fn open_both(
                 },
                 Side { stream: &mut hop.stream, ahead: &mut hop.ahead, minimum: None },
             );
-            Box::pin(move_bytes(near, far, &live, &context.resources, times)).await
+            Box::pin(move_bytes(near, far, &live, &context.transfers.resources, times)).await
         }
         Err(end) => end,
     };

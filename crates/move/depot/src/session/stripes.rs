@@ -150,7 +150,7 @@ pub(super) fn grant(
     if streams < 2 {
         return Ok(None);
     }
-    let offer = || context.stripes.offer(client.asker(), streams - 1);
+    let offer = || context.transfers.stripes.offer(client.asker(), streams - 1);
     let (onward, back) = (offer()?, offer()?);
     let token = |offered: &Offered| JoinToken(offered.token.0);
     answer.striped = Some(Striped { streams, onward: token(&onward), back: token(&back) });
@@ -200,7 +200,7 @@ pub(crate) async fn enter(mut client: Client, token: JoinToken, context: Request
     let (over, is_over) = oneshot::channel();
     let peer = stream.peer().ip();
     let joined = Joined { stream: stream.into_connection(), ahead, over };
-    match context.stripes.join(token, peer, joined) {
+    match context.transfers.stripes.join(token, peer, joined) {
         Ok(()) => {
             // Its sender is dropped, never used.
             let _ = is_over.await;

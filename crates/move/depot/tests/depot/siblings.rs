@@ -91,14 +91,14 @@ fn surplus_load_answer_closes_the_connection() {
             while stream.write_all(answer.as_bytes()).is_ok() && read_head(&stream).is_some() {}
         });
         let _depot = Daemon::depot(&format!(
-            "id = \"d1\"\n[siblings]\nmembers = [\"{}\"]\nevery = \"20ms\"",
+            "id = \"d1\"\n[siblings]\nmembers = [\"{}\"]\nevery = \"300ms\"",
             member.address
         ));
         member.next_head();
         if more.len() + fields.len() > 0 {
             (0..3).for_each(|_| drop(member.next_head()));
         } else {
-            std::thread::sleep(std::time::Duration::from_millis(300));
+            std::thread::sleep(std::time::Duration::from_secs(1));
             assert_eq!(
                 member.try_next_head(),
                 None,

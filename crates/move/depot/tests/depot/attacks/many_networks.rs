@@ -19,7 +19,10 @@ fn from_many_networks() {
     own_network();
     let network = |site: u16, network: u16| format!("2001:db8:{site:x}:{network:x}::1");
     for (site, networks) in [(1, 10), (2, 1)] {
-        (0..networks).for_each(|n| ip(&format!("address add {}/128 dev lo", network(site, n))));
+        for n in 0..networks {
+            // Else it cannot be used before the kernel has come to look for a duplicate.
+            ip(&format!("address add {}/128 dev lo nodad", network(site, n)));
+        }
     }
     let depot = Daemon::depot_with(
         "id = \"d1\"\nlisten = [\"[::1]:0\"]\nadmin.listen = \"[::1]:0\"\n\
