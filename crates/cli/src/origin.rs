@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul origin`: serves a directory through depots, for sites without a web server.
 
-use crate::failure::Failure;
+use crate::{failure::Failure, via::OneChain};
 use ::origin::{self, Config, Error};
 use clap::{Args, ValueEnum};
-use protocol::{DepotAddress, Form};
+use protocol::Form;
 use std::{net::SocketAddr, path::PathBuf};
 
 const EXAMPLES: &str = "\
@@ -25,8 +25,8 @@ pub struct OriginArgs {
     #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:8080")]
     listen: SocketAddr,
     /// Depots that clients are redirected to, the one nearest them first [default port: 3880, after https: 443]
-    #[arg(long, value_name = "[https:]HOST[:PORT],...", value_delimiter = ',')]
-    via: Vec<DepotAddress>,
+    #[arg(long, value_name = "[https:]HOST[:PORT],...")]
+    via: Option<OneChain>,
     /// How clients are redirected: lead (one redirect per depot) or fetch (one in total)
     #[arg(long, value_enum, default_value = "fetch")]
     form: FormArg,
@@ -53,6 +53,7 @@ pub fn run(args: OriginArgs) -> Result<(), Failure> {
         FormArg::Fetch => Form::Fetch,
     };
     let OriginArgs { dir, listen, via, public, list, .. } = args;
+    let via = via.map(|chain| chain.0).unwrap_or_default();
     let config = Config { dir, listen, via, form, public, list };
     origin::run(config).map_err(|error| match error {
         Error::NoDirectory(_) | Error::Route(_) | Error::Public(_) => Failure::usage(error),

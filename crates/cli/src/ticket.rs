@@ -4,11 +4,11 @@
 mod key_files;
 mod text;
 
-use crate::{failure::Failure, print::print_text, random::random};
+use crate::{failure::Failure, print::print_text, random::random, via::OneChain};
 use clap::Args;
 use ipnet::IpNet;
 use protocol::{
-    DepotAddress, OriginUrl,
+    OriginUrl,
     http::Method,
     ticket::{
         KeySet, Opens, PREFIX, SessionTarget, Signer, Ticket, TicketError, TicketRoute, UnixTime,
@@ -83,8 +83,8 @@ pub struct MakeArgs {
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
     /// Depots of the route, the one nearest the client first [default port: 3880, after https: 443]
-    #[arg(long, value_name = "[https:]HOST[:PORT],...", value_delimiter = ',', required = true)]
-    via: Vec<DepotAddress>,
+    #[arg(long, value_name = "[https:]HOST[:PORT],...")]
+    via: OneChain,
     /// End of validity: a time from now, as in 12h, or a date, as in 2030-01-31T12:00:00Z
     #[arg(long, value_name = "WHEN", default_value = "1h")]
     expires: TimeArg,
@@ -286,7 +286,7 @@ fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
         not_before,
         expires,
         opens,
-        via: args.via,
+        via: args.via.0,
         methods,
         bytes: args.bytes,
         rate: args.rate,

@@ -3,8 +3,20 @@
 
 use crate::failure::Failure;
 use protocol::DepotAddress;
-use route::{Match, RouteTable, read_chain};
-use std::fmt::Display;
+use route::{ChainTextError, Match, RouteTable, read_chain};
+use std::{fmt::Display, str::FromStr};
+
+/// The one chain of a command that has no alternatives: clap refuses a second `--via`.
+#[derive(Debug, Clone)]
+pub struct OneChain(pub Vec<DepotAddress>);
+
+impl FromStr for OneChain {
+    type Err = ChainTextError;
+
+    fn from_str(text: &str) -> Result<Self, ChainTextError> {
+        read_chain(text).map(Self)
+    }
+}
 
 /// The depots of each route.
 pub fn routes(via: &[String]) -> Result<Vec<Vec<DepotAddress>>, Failure> {

@@ -45,6 +45,8 @@ fn addresses_without_a_port_get_the_default_port() {
         let sent = redirect(&origin).replace("near.example:443/", "near.example/");
         assert_eq!(sent, route, "{public:?}");
     }
+    let (code, said) = refused(&["origin", dir, "--via", "near.example", "--via", "other.example"]);
+    assert!(code == 2 && said.contains("cannot be used multiple times"), "{said}");
     let (code, said) = refused(&["origin", dir, "--listen", "127.0.0.1:0", "--public", "o:x"]);
     assert!(code == 2 && said.contains("public address"), "{said}");
 }

@@ -296,7 +296,11 @@ fn wrong_use_is_refused_with_what_was_expected() {
         (make(&["--bytes", "0"]), "must be more than 0"),
         (make(&["--bytes", "1 furlong"]), "a size in bytes"),
         (make(&["--rate", "7"]), "a rate with its unit"),
-        (make(&["--via", "d1.example.com"]), "passes d1.example.com:3880 twice"),
+        (make(&["--via", "d2.example.com"]), "cannot be used multiple times"),
+        (
+            words(&["ticket", "make", "--key", &key, "--via", "d1,d1:3880", "http://o/f"]),
+            "passes d1:3880 twice",
+        ),
         (make(&["--tail", "../x"]), "\"..\""),
         (make(&["--tail", "dir/x"]), "for one URL"),
         (words(&["ticket", "make", "--key", &key, "http://o/f"]), "--via"),
