@@ -285,6 +285,18 @@ fn print_check(report: &Report) {
         );
         print_faults(&row.emulator);
     }
+    outln!("impairments\n  of a link                        measured  bounds");
+    for row in &report.impairments {
+        outln!(
+            "  {:<32} {:>8.2}  {:<22} {:<10} {}",
+            row.impairment,
+            row.measured,
+            format!("{:.2} to {:.2}", row.interval[0], row.interval[1]),
+            row.unit,
+            verdict(row.ok)
+        );
+        print_faults(&row.emulator);
+    }
 }
 
 fn print_faults(emulator: &Health) {

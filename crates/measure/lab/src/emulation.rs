@@ -219,6 +219,7 @@ fn drive(
         })
         .collect();
     let (running, stop) = mpsc::channel();
+    wan.begin_schedules();
     let begun = Instant::now();
     let interrupted = context.interrupted();
     thread::scope(|scope| {

@@ -86,6 +86,16 @@ impl SackStore {
         self.kept.len() as u32 - 1
     }
 
+    /// Another packet like it, with blocks of its own where it has any.
+    pub(crate) fn copy(&mut self, packet: &Packet) -> Packet {
+        let mut copy = *packet;
+        if packet.flags & flag::SACK != 0 {
+            let (window, blocks) = self.kept[packet.window as usize].clone();
+            copy.window = self.keep(window, blocks);
+        }
+        copy
+    }
+
     /// Window and blocks of a packet that has blocks, which are then forgotten.
     pub(crate) fn take(&mut self, packet: &Packet) -> Option<(u32, Blocks)> {
         if packet.flags & flag::SACK == 0 {
@@ -109,6 +119,10 @@ impl PacketCount {
         self.bytes -= u64::from(packet.length);
     }
 
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+    }
+
     pub(crate) fn less(self, other: Self) -> Self {
         Self { packets: self.packets - other.packets, bytes: self.bytes - other.bytes }
     }
@@ -123,6 +137,7 @@ impl PacketCount {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PacketAccount {
     pub(crate) sent: PacketCount,
+    pub(crate) copied: PacketCount,
     pub(crate) delivered: PacketCount,
     pub(crate) dropped: PacketCount,
     pub(crate) lost: PacketCount,

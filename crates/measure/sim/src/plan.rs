@@ -5,7 +5,7 @@
 use crate::network::Network;
 use congestion::Params;
 use experiment::congestion_controls::params;
-use netmodel::{Link, LinkConfig, pacing};
+use netmodel::{Link, pacing};
 use scenario::{Flow, FlowPacing, PathLimits, Profile, Routes, Run, Traffic};
 use std::{collections::BTreeMap, num::NonZeroU64};
 use units::{Bytes, Duration, Rate};
@@ -96,7 +96,7 @@ pub(crate) struct Planner<'r> {
 impl<'r> Planner<'r> {
     pub(crate) fn new(run: &'r Run) -> Self {
         let network = Network::new(run.directed_links().map(|direction| {
-            let LinkConfig { rate, overhead, .. } = direction.config;
+            let (rate, overhead) = (direction.config.nominal_rate(), direction.config.overhead);
             let frames = rate.map(|rate| run.pacing.frames(rate, overhead));
             (Link::new(direction.config), frames)
         }));
@@ -128,7 +128,7 @@ impl<'r> Planner<'r> {
         let params = self.run.pacing.estimator().params();
         let link = self.network.first_link(path).config();
         let overhead = link.overhead.get() as u32;
-        let line = link.rate.map_or(0, |rate| rate.bps() / 8);
+        let line = link.nominal_rate().map_or(0, |rate| rate.bps() / 8);
         match hop.pacing {
             FlowPacing::None => SenderPacing::None,
             FlowPacing::Tcp => SenderPacing::Tcp,

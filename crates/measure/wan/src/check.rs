@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Measures the emulator on this machine: rate, round trip, loss, queue limit. Every
+//! Measures the emulator on this machine: rate, round trip, loss, queue limit, impairments. Every
 //! value is taken by a program at the ends (bytes and packets that arrived, the kernel's time
 //! stamps) and held against what the link was told to do.
 
 mod binomial;
+mod impairments;
 mod measurements;
 mod traffic;
 
@@ -21,6 +22,8 @@ pub struct Report {
     pub loss: Vec<LossRow>,
     /// Taildrop.
     pub queue: Vec<QueueRow>,
+    /// What links do beyond that.
+    pub impairments: Vec<ImpairmentRow>,
     /// Whether every row is within its limit.
     pub ok: bool,
 }
@@ -120,7 +123,28 @@ pub struct QueueRow {
     pub ok: bool,
 }
 
-/// Measures everything; `progress` hears what is measured next. About a minute.
+/// Result of the measurement of an impairment.
+#[derive(Debug, Serialize)]
+pub struct ImpairmentRow {
+    /// What the link was told to do.
+    pub impairment: &'static str,
+    /// Of the values that follow.
+    pub unit: &'static str,
+    /// What follows from the link's keys.
+    pub expected: f64,
+    /// Its bounds: the 99.99 % interval of what is left to chance, and the emulator's accuracy.
+    pub interval: [f64; 2],
+    /// What was seen at the ends.
+    pub measured: f64,
+    /// The scenario's seed.
+    pub seed: u64,
+    /// How the emulator kept up meanwhile.
+    pub emulator: Health,
+    /// Inside the interval, and the emulator kept up.
+    pub ok: bool,
+}
+
+/// Measures everything; `progress` hears what is measured next. About a minute and a half.
 ///
 /// # Errors
 /// The network can't be brought up on this machine.
@@ -130,6 +154,7 @@ pub fn check(mut progress: impl FnMut(&str)) -> Result<Report, WanError> {
         round_trip: Vec::new(),
         loss: Vec::new(),
         queue: Vec::new(),
+        impairments: Vec::new(),
         ok: false,
     };
     for (links, rate, limit) in [
@@ -167,9 +192,11 @@ pub fn check(mut progress: impl FnMut(&str)) -> Result<Report, WanError> {
         progress(&format!("queue of {limit}"));
         report.queue.push(measurements::queue(limit)?);
     }
+    report.impairments = impairments::impairments(&mut progress)?;
     report.ok = report.rate.iter().all(|row| row.ok)
         && report.round_trip.iter().all(|row| row.ok)
         && report.loss.iter().all(|row| row.ok)
-        && report.queue.iter().all(|row| row.ok);
+        && report.queue.iter().all(|row| row.ok)
+        && report.impairments.iter().all(|row| row.ok);
     Ok(report)
 }

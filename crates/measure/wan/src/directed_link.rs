@@ -75,9 +75,20 @@ impl Running {
                 self.decide(now);
                 continue;
             }
-            let Fate::Arrives { starts, at, marked } = fate else {
-                self.deliver(frame, run.take());
-                continue;
+            let (starts, at, marked) = match fate {
+                Fate::Arrives { starts, at, marked } => (starts, at, marked),
+                Fate::ArrivesImpaired { starts, at, marked, on_time: true, twice: false } => {
+                    (starts, at, marked)
+                }
+                Fate::ArrivesImpaired { starts, at, marked, twice, .. } => {
+                    self.deliver(frame, run.take());
+                    self.deliver_alone(frame, n, (starts, at, marked), twice);
+                    continue;
+                }
+                _ => {
+                    self.deliver(frame, run.take());
+                    continue;
+                }
             };
             // Serialisation of this run up to and with this segment; propagation cancels out.
             let ends = at - self.link.config().delay;
@@ -98,6 +109,20 @@ impl Running {
         self.deliver(frame, run);
     }
 
+    /// Queues a segment for delivery by itself, or twice.
+    fn deliver_alone(
+        &mut self,
+        frame: &Frame,
+        segment: usize,
+        (starts, release, marked): (Timestamp, Timestamp, bool),
+        twice: bool,
+    ) {
+        for _ in 0..=u32::from(twice) {
+            let segments = segment..segment + 1;
+            self.deliver(frame, Some(Run { starts, segments, release, marked }));
+        }
+    }
+
     /// Keeps a segment until the link says what becomes of it.
     fn keep(&mut self, ticket: u32, frame: &Frame, segment: usize) {
         let at = ticket as usize;
@@ -112,9 +137,15 @@ impl Running {
         while let Some((ticket, fate)) = self.link.decided(now) {
             let kept = self.queued[ticket as usize].take();
             let (frame, segment) = kept.expect("it was kept when the link gave the ticket");
-            if let Fate::Arrives { starts, at, marked } = fate {
-                let segments = segment..segment + 1;
-                self.append(frame, Run { starts, segments, release: at, marked });
+            match fate {
+                Fate::Arrives { starts, at, marked } => {
+                    let segments = segment..segment + 1;
+                    self.append(frame, Run { starts, segments, release: at, marked });
+                }
+                Fate::ArrivesImpaired { starts, at, marked, twice, .. } => {
+                    self.deliver_alone(&frame, segment, (starts, at, marked), twice);
+                }
+                _ => {}
             }
         }
     }
@@ -186,8 +217,17 @@ impl Running {
             if run.marked {
                 cut.mark();
             }
-            self.pending.push_back(Pending { release: run.release, frame: cut });
+            let release = run.release;
+            // Most belong at the end. Late ones wait for those that overtake them.
+            let later = self.pending.iter().rev().take_while(|other| other.release > release);
+            let place = self.pending.len() - later.count();
+            self.pending.insert(place, Pending { release, frame: cut });
         }
+    }
+
+    /// Has what the link does over time begin now.
+    pub fn begin_schedule(&mut self, now: Timestamp) {
+        self.link.begin_schedule(now);
     }
 
     /// Whether the device has another frame, asked without taking it.
@@ -239,7 +279,7 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netmodel::{Discipline, LossModel, QueueLimit};
+    use netmodel::{Discipline, Impairments, LossModel, QueueLimit};
     use units::Rate;
 
     fn at(micros: u64) -> Timestamp {
@@ -249,11 +289,12 @@ mod tests {
     #[test]
     fn gap_frame_takes_link_time_and_is_not_delivered() {
         let link = LinkConfig {
-            rate: Some(Rate::bits_per_second(8_000_000)),
+            rate: Some(Rate::bits_per_second(8_000_000).into()),
             delay: Duration::ZERO,
             queue: QueueLimit::Unlimited,
             discipline: Discipline::TailDrop { mark: None },
             loss: LossModel::None,
+            impairments: Impairments::default(),
             mtu: Bytes::new(1500),
             overhead: Bytes::new(38),
             monitor: Duration::from_micros(500),

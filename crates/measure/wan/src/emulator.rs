@@ -89,6 +89,7 @@ impl LinkClock {
 }
 
 enum Request {
+    Begin,
     Status(mpsc::SyncSender<Snapshot>),
     Finish(mpsc::SyncSender<Snapshot>),
     Stop,
@@ -123,6 +124,11 @@ impl Emulator {
     /// When time zero of the directed links was.
     pub fn started(&self) -> std::time::Instant {
         self.started
+    }
+
+    /// Has what links do over time (rates that change, outages) begin now.
+    pub fn begin_schedules(&self) {
+        self.request(Request::Begin);
     }
 
     /// Statistics so far, without the monitors' bins: copying those would hold packets up.
@@ -332,6 +338,10 @@ impl Loop {
         let _ = rustix::io::read(&self.wake, &mut count);
         while let Ok(request) = self.inbox.try_recv() {
             match request {
+                Request::Begin => {
+                    let now = self.now();
+                    self.directed_links.iter_mut().for_each(|link| link.begin_schedule(now));
+                }
                 // The client may have gone; that is not an error.
                 Request::Status(answer) => drop(answer.try_send(self.snapshot(false))),
                 Request::Finish(answer) => {

@@ -150,6 +150,11 @@ impl Wan {
         self.emulator.started()
     }
 
+    /// Has what links do over time (rates that change, outages) begin now. Until then it counts from their start.
+    pub fn begin_schedules(&self) {
+        self.emulator.begin_schedules();
+    }
+
     /// Counts so far, without the monitors' bins.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 
 use units::Duration;
 
-/// Counts since the start. `offered` is the sum of `delivered`, `queue_drops`, `losses`, `too_long` and what
+/// Counts since the start. `offered` is the sum of `delivered`, `queue_drops`, `policed`, `losses`, `too_long` and what
 /// is still to be decided ([`Link::undecided`](crate::Link::undecided)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -15,8 +15,16 @@ pub struct Counters {
     pub queue_drops: u64,
     /// Of those, packets that the discipline dropped.
     pub early_drops: u64,
+    /// Packets that the policer dropped, before the queue.
+    pub policed: u64,
     /// Packets lost on the wire.
     pub losses: u64,
+    /// Of those, packets lost in an outage.
+    pub outage_losses: u64,
+    /// Packets that came late by chance, so that others overtook them. They are delivered, too.
+    pub late: u64,
+    /// Copies that arrived beside what was delivered.
+    pub copies: u64,
     /// Packets longer than the MTU.
     pub too_long: u64,
     /// Packets marked by the queue, lost ones included. They are in one of the counts above, too.

@@ -2,13 +2,15 @@
 //! One direction of a link.
 
 use crate::{
-    Counters, Discipline, Fate, GapStatistics, Loss, LossModel, Monitor, QueueLimit, QueueState,
-    SpacingMeter,
+    Counters, Discipline, Fate, GapStatistics, Impairments, Loss, LossModel, Monitor, QueueLimit,
+    QueueState, RateOverTime, SpacingMeter,
+    impairment::Impairing,
     queue::{
         Queue,
         arrival::{QueueOnArrival, Verdict},
         departure_queue::TakenPacket,
     },
+    service::Service,
 };
 use std::collections::VecDeque;
 use units::{Bytes, Duration, Rate, Timestamp};
@@ -17,7 +19,7 @@ use units::{Bytes, Duration, Rate, Timestamp};
 #[derive(Debug, Clone)]
 pub struct LinkConfig {
     /// The rate of serialisation; without one, it takes no time and nothing ever queues.
-    pub rate: Option<Rate>,
+    pub rate: Option<RateOverTime>,
     /// Propagation, one way.
     pub delay: Duration,
     /// Where the queue ends.
@@ -26,6 +28,8 @@ pub struct LinkConfig {
     pub discipline: Discipline,
     /// Loss on the wire, after serialisation: a lost packet has used the link.
     pub loss: LossModel,
+    /// What it does to packets beyond that.
+    pub impairments: Impairments,
     /// The longest IP packet that it carries.
     pub mtu: Bytes,
     /// Bytes of the link that a packet takes beyond its IP length. 14 counts an Ethernet frame as tc
@@ -35,8 +39,15 @@ pub struct LinkConfig {
     pub monitor: Duration,
     /// Whether gaps and bursts are counted, at some nanoseconds a packet.
     pub spacing: bool,
-    /// The seed of the losses and of the discipline's chance.
+    /// The seed of the losses, the impairments and the discipline's chance.
     pub seed: u64,
+}
+
+impl LinkConfig {
+    /// The rate, where one stands for all: see [`RateOverTime::nominal`].
+    pub fn nominal_rate(&self) -> Option<Rate> {
+        self.rate.as_ref().map(RateOverTime::nominal)
+    }
 }
 
 /// A packet, as far as a link looks at it.
@@ -63,6 +74,11 @@ pub struct Link {
     config: LinkConfig,
     queue: Queue,
     loss: Loss,
+    /// The nominal rate.
+    rate: Option<Rate>,
+    /// Where that is not the rate all the time.
+    service: Option<Box<Service>>,
+    impairing: Option<Box<Impairing>>,
     monitor: Monitor,
     spacing: Option<SpacingMeter>,
     counters: Counters,
@@ -117,6 +133,13 @@ impl Link {
         Self {
             queue: Queue::new(config.discipline, config.seed, largest),
             loss: Loss::new(config.loss, config.seed),
+            rate: config.nominal_rate(),
+            service: config
+                .rate
+                .as_ref()
+                .and_then(|rate| Service::new(rate, &config.impairments.outages))
+                .map(Box::new),
+            impairing: Impairing::new(&config.impairments, config.seed),
             monitor: Monitor::new(config.monitor),
             spacing: config.spacing.then(SpacingMeter::new),
             counters: Counters::default(),
@@ -143,6 +166,9 @@ impl Link {
             return Fate::TooLong;
         }
         let bytes = (length + self.config.overhead).get();
+        if self.impairing.is_some() && !self.passes_policer(bytes) {
+            return Fate::Policed;
+        }
         let Queue::TailDrop { mark } = self.queue else {
             return self.offer_to_discipline(bytes, ect, flow);
         };
@@ -182,7 +208,10 @@ impl Link {
             free_at: self.free_at,
         };
         let verdict = match &mut self.queue {
-            Queue::Red(red) => red.judge(self.now, ect, self.config.rate, found),
+            Queue::Red(red) => {
+                let rate = self.service.as_ref().map(|service| service.rate_at(self.now));
+                red.judge(self.now, ect, rate.or(self.rate), found)
+            }
             Queue::Pie(pie) => pie.judge(self.now, ect, found),
             Queue::TailDrop { .. } | Queue::AtDeparture(_) => Verdict::Pass,
         };
@@ -210,9 +239,46 @@ impl Link {
             self.counters.losses += 1;
             return Fate::Lost;
         }
+        let at = ends + self.config.delay;
+        if self.impairing.is_some() {
+            return self.impair(bytes, (starts, ends), at, marked);
+        }
         self.counters.delivered += 1;
         self.counters.delivered_bytes += bytes;
-        Fate::Arrives { starts, at: ends + self.config.delay, marked }
+        Fate::Arrives { starts, at, marked }
+    }
+
+    /// Whether the policer, if there is one, lets a packet pass.
+    #[cold]
+    fn passes_policer(&mut self, bytes: u64) -> bool {
+        let bucket = self.impairing.as_mut().and_then(|impairing| impairing.bucket.as_mut());
+        let passes = bucket.is_none_or(|bucket| bucket.passes(self.now, bytes));
+        self.counters.policed += u64::from(!passes);
+        passes
+    }
+
+    /// The fate of a packet that the wire has not lost, where it has impairments.
+    #[cold]
+    fn impair(
+        &mut self,
+        bytes: u64,
+        (starts, ends): (Timestamp, Timestamp),
+        at: Timestamp,
+        marked: bool,
+    ) -> Fate {
+        let impairing = self.impairing.as_mut().expect("asked before");
+        if impairing.is_cut(ends) {
+            self.counters.losses += 1;
+            self.counters.outage_losses += 1;
+            return Fate::Lost;
+        }
+        let arrival = impairing.arrival(at);
+        self.counters.delivered += 1;
+        self.counters.delivered_bytes += bytes;
+        self.counters.late += u64::from(arrival.late);
+        self.counters.copies += u64::from(arrival.twice);
+        let on_time = arrival.at == at;
+        Fate::ArrivesImpaired { starts, at: arrival.at, marked, on_time, twice: arrival.twice }
     }
 
     /// A packet for a discipline that decides at departure.
@@ -244,12 +310,11 @@ impl Link {
         let Some(TakenPacket { ticket, marked, came, bytes }) = taken else { return };
         self.counters.marks += u64::from(marked);
         self.counters.queueing = self.counters.queueing + now.since(came);
-        let span = match self.config.rate {
+        let span = match self.rate {
             None => (now, now),
             Some(rate) => {
                 if self.free_at < now {
-                    self.free_at = now;
-                    self.free_rest = 0;
+                    self.begin_anew(now);
                 }
                 self.occupy(bytes, rate, Kind::Packet)
             }
@@ -334,6 +399,16 @@ impl Link {
                 self.waiting_gaps.gap_bytes -= bytes & !GAP;
             }
         }
+        if let Some(service) = &self.service {
+            // A wire that is down is taken, also where it was idle.
+            let begins = service.begins(self.now);
+            if begins > self.now && self.free_at < begins {
+                if self.free_at < self.now {
+                    self.begin_anew(begins);
+                }
+                self.free_at = begins;
+            }
+        }
     }
 
     /// The wire takes what it was free for by now, where the discipline decides at departure.
@@ -355,7 +430,7 @@ impl Link {
     /// Puts what was accepted onto the wire behind the others: when it begins and ends.
     #[inline]
     fn serialise(&mut self, bytes: u64, kind: Kind) -> (Timestamp, Timestamp) {
-        let Some(rate) = self.config.rate else { return (self.now, self.now) };
+        let Some(rate) = self.rate else { return (self.now, self.now) };
         if self.must_wait() {
             self.waiting.push_back((self.free_at, bytes));
             self.waiting_bytes += bytes;
@@ -364,16 +439,30 @@ impl Link {
             counters.queue_max_bytes = counters.queue_max_bytes.max(self.waiting_bytes);
             counters.queueing = counters.queueing + self.free_at.since(self.now);
         } else {
-            self.free_at = self.now;
-            self.free_rest = 0;
+            self.begin_anew(self.now);
         }
         self.occupy(bytes, rate, kind)
+    }
+
+    /// The wire was idle until then.
+    #[inline]
+    fn begin_anew(&mut self, now: Timestamp) {
+        self.free_at = now;
+        self.free_rest = 0;
+        if let Some(service) = &mut self.service {
+            service.was_idle();
+        }
     }
 
     /// Transmits `bytes` bytes once the wire is free. Returns when they begin and end.
     #[inline]
     fn occupy(&mut self, bytes: u64, rate: Rate, kind: Kind) -> (Timestamp, Timestamp) {
         let starts = self.free_at;
+        if let Some(service) = &mut self.service {
+            let ends = service.ends(starts, bytes);
+            self.free_at = service.begins(ends);
+            return (starts, ends);
+        }
         let last = &mut self.last[kind as usize];
         if bytes != last.bytes {
             *last = Transmission::new(bytes, rate);
@@ -397,6 +486,16 @@ impl Link {
         }
         let packets = self.waiting.len() as u64;
         QueueState { packets, bytes: self.waiting_bytes, ..self.waiting_gaps }
+    }
+
+    /// Has what the link does over time (rates that change, outages) begin now. It begins at time zero otherwise.
+    pub fn begin_schedule(&mut self, now: Timestamp) {
+        if let Some(service) = &mut self.service {
+            service.begin_schedule(now);
+        }
+        if let Some(impairing) = &mut self.impairing {
+            impairing.begin_schedule(now);
+        }
     }
 
     /// When the wire is free again: in the past where it is idle, and time zero where it has no

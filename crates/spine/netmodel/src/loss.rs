@@ -47,6 +47,16 @@ impl LossModel {
     }
 }
 
+impl LossModel {
+    /// Whether what has that probability happens.
+    #[inline]
+    pub(crate) fn happens(random: &mut Pcg64, p: Probability) -> bool {
+        // 2^64 p is exact in a double, and needs 65 bits where p is 1.
+        let threshold = (p.get() * 18_446_744_073_709_551_616.0) as u128;
+        u128::from(random.next_u64()) < threshold
+    }
+}
+
 /// A loss model at work: the model, its state and its random numbers.
 #[derive(Debug, Clone)]
 pub struct Loss {
@@ -79,7 +89,7 @@ impl Loss {
     #[inline]
     pub fn next_is_lost(&mut self) -> bool {
         match (self.model, &mut self.state) {
-            (LossModel::Uniform(p), _) => happens(&mut self.random, p),
+            (LossModel::Uniform(p), _) => LossModel::happens(&mut self.random, p),
             (LossModel::Periodic(n), State::Counting(since)) if n > 0 => {
                 *since += 1;
                 let lost = *since == n;
@@ -89,20 +99,14 @@ impl Loss {
                 lost
             }
             (LossModel::GilbertElliott { p, r, loss_bad, loss_good }, State::Bad(bad)) => {
-                if happens(&mut self.random, if *bad { r } else { p }) {
+                if LossModel::happens(&mut self.random, if *bad { r } else { p }) {
                     *bad = !*bad;
                 }
-                happens(&mut self.random, if *bad { loss_bad } else { loss_good })
+                LossModel::happens(&mut self.random, if *bad { loss_bad } else { loss_good })
             }
             _ => false,
         }
     }
-}
-
-fn happens(random: &mut Pcg64, p: Probability) -> bool {
-    // 2^64 p is exact in a double, and needs 65 bits where p is 1.
-    let threshold = (p.get() * 18_446_744_073_709_551_616.0) as u128;
-    u128::from(random.next_u64()) < threshold
 }
 
 #[cfg(test)]

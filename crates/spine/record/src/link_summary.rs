@@ -25,6 +25,18 @@ pub struct LinkSummary {
     pub early_drops: u64,
     /// Segments that were lost on the link.
     pub losses: u64,
+    /// Segments that the policer dropped; 0 in records made before there was this key, as are the next three.
+    #[serde(default)]
+    pub policed: u64,
+    /// Of the losses, segments that were lost in an outage.
+    #[serde(default)]
+    pub outage_losses: u64,
+    /// Segments that came late by chance.
+    #[serde(default)]
+    pub late: u64,
+    /// Copies of segments that arrived, too.
+    #[serde(default)]
+    pub copies: u64,
     /// Segments that the queue marked (ECN); 0 in records made before there was this key.
     #[serde(default)]
     pub marks: u64,
@@ -72,7 +84,8 @@ impl LinkSummary {
         counters: &Counters,
         spacing: Option<&GapStatistics>,
     ) -> Self {
-        let accepted = counters.offered - counters.queue_drops - counters.too_long;
+        let accepted =
+            counters.offered - counters.queue_drops - counters.policed - counters.too_long;
         let mean_us = counters.queueing.as_nanos() as f64 / 1e3 / accepted.max(1) as f64;
         let gap = spacing.and_then(GapStatistics::gap);
         let quantile = |share| Some(spacing?.gap_quantile(share)?.as_nanos() as f64 / 1e3);
@@ -85,6 +98,10 @@ impl LinkSummary {
             early_drops: counters.early_drops,
             marks: counters.marks,
             losses: counters.losses,
+            policed: counters.policed,
+            outage_losses: counters.outage_losses,
+            late: counters.late,
+            copies: counters.copies,
             queue_max_bytes: Some(counters.queue_max_bytes),
             queue_mean_delay_us: Some(mean_us),
             gap_mean_us: gap.map(|gap| gap.mean_ns / 1e3),
@@ -108,8 +125,8 @@ impl LinkSummary {
     /// The share of the offered segments that the queue refused or the link lost; `None` when no
     /// segment was offered.
     pub fn loss_ratio(&self) -> Option<f64> {
-        let offered = self.segments + self.queue_drops;
-        let lost = self.queue_drops + self.losses;
+        let offered = self.segments + self.queue_drops + self.policed;
+        let lost = self.queue_drops + self.policed + self.losses;
         (offered > 0).then(|| lost as f64 / offered as f64)
     }
 }

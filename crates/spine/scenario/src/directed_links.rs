@@ -44,11 +44,15 @@ impl Run {
 
 fn config(direction: &Direction, seed: u64) -> LinkConfig {
     LinkConfig {
-        rate: direction.rate,
+        rate: match &direction.rate_over_time {
+            Some(changing) => Some(changing.model()),
+            None => direction.rate.map(Into::into),
+        },
         delay: direction.delay,
         queue: direction.queue.map_or(QueueLimit::Unlimited, limit),
         discipline: discipline(direction),
         loss: direction.loss.model(),
+        impairments: direction.impairments.model(),
         mtu: Bytes::new(direction.mtu.into()),
         overhead: Bytes::new(direction.overhead.into()),
         monitor: direction.monitor,

@@ -57,6 +57,15 @@ number!(
     |d| Ok(Option::<f64>::deserialize(d)?.map(|n| from_number(n, 1_000_000_000)))
 );
 number!(micros, Duration, |v, s| time(*v, 1000, s), |d| parse_time(1000, d));
+number!(
+    some_micros,
+    Option<Duration>,
+    |v, s| match v {
+        Some(v) => micros::serialize(v, s),
+        None => s.serialize_none(),
+    },
+    |d| Ok(Option::<f64>::deserialize(d)?.map(|n| from_number(n, 1000)))
+);
 number!(bytes, Bytes, |v, s| s.serialize_u64(v.get()), |d| Ok(Bytes::new(u64::deserialize(d)?)));
 number!(
     some_bytes,

@@ -43,10 +43,11 @@ pub use directed_links::DirectedLink;
 pub use limits::PathLimits;
 pub use routes::{Leg, Routes};
 pub use run::{
-    Bottleneck, Burst, Client, Congestion, Direction, Discipline, Family, FileSize, Flow,
-    FlowPacing, Heading, Hop, Link, Loss, LossDetection, Node, PacingRtt, PacingSettings, Profile,
-    Queue, Recovery, Reference, Run, Setting, Signalling, Source, Tcp, Thresholds, Traffic,
-    Variant,
+    Bottleneck, Burst, ChangingRate, Client, Congestion, Direction, Discipline, Family, FileSize,
+    Flow, FlowPacing, Heading, Hop, JitterDistribution, LatePackets, Link, LinkImpairments,
+    LinkOutage, LinkPolicer, Loss, LossDetection, Node, PacingRtt, PacingSettings, PacketJitter,
+    Profile, Queue, Recovery, Reference, Run, Setting, Signalling, Source, Tcp, Thresholds,
+    Traffic, Variant,
 };
 pub use scenario::{Axis, Scenario, load};
 pub use seeds::fnv_1a;

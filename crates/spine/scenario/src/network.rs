@@ -6,15 +6,20 @@ use crate::{
     diagnostics::{Location, Problems},
     document::{Data, Table},
     fields::{Fields, Located, Pattern, Whole},
-    run::{Client, Congestion, Family, Loss, PacingSettings, Queue, Signalling, Tcp},
+    run::{
+        ChangingRate, Client, Congestion, Family, LinkImpairments, Loss, PacingSettings, Queue,
+        Signalling, Tcp,
+    },
 };
 use count::{Copies, Numbered};
 use std::collections::BTreeMap;
 use units::{Bytes, Duration, Probability, Rate};
 use values::{CcName, NodePair, PositiveDuration, Sysctls};
 
+mod changing_rate;
 mod count;
 mod discipline;
+mod impairments;
 mod pacing;
 mod tcp;
 mod traffic;
@@ -65,7 +70,7 @@ pub(crate) struct LinkSpec {
     pub location: Location,
     pub name: Pattern,
     pub ends: [Located<Pattern>; 2],
-    pub jitter: Duration,
+    pub delay_spread: Duration,
     pub forward: DirectionSpec,
     pub backward: DirectionSpec,
 }
@@ -73,8 +78,10 @@ pub(crate) struct LinkSpec {
 #[derive(Debug, Clone)]
 pub(crate) struct DirectionSpec {
     pub rate: Option<Rate>,
+    pub rate_over_time: Option<ChangingRate>,
     pub delay: Duration,
     pub loss: Loss,
+    pub impairments: LinkImpairments,
     pub queue: QueueSize,
     pub discipline: Located<DisciplineSpec>,
     pub mark: Option<Located<QueueSize>>,
@@ -240,7 +247,7 @@ fn link(mut fields: Fields<'_>) -> Option<Vec<LinkSpec>> {
     let name: Option<Pattern> =
         if ends.is_some() { fields.required("name") } else { fields.optional("name") };
     let copies = Copies::read(&mut fields, name.as_ref());
-    let jitter = fields.or("jitter", Duration::ZERO);
+    let delay_spread = fields.or("delay_spread", Duration::ZERO);
     let forward = fields.section("forward");
     let backward = fields.section("backward");
     let spec = |fields: &Fields<'_>, own: Option<&Fields<'_>>| {
@@ -260,7 +267,7 @@ fn link(mut fields: Fields<'_>) -> Option<Vec<LinkSpec>> {
     fields.finish();
     let [forward, backward] = specs;
     let (name, ends) = (name?, ends?.0);
-    Some(copies?.of(LinkSpec { location, name, ends, jitter, forward, backward }))
+    Some(copies?.of(LinkSpec { location, name, ends, delay_spread, forward, backward }))
 }
 
 /// The top-level tables that [`read`] reads, next to the keys of a run.
@@ -268,10 +275,15 @@ pub(crate) const SECTIONS: [&str; 9] =
     ["node", "link", "flow", "traffic", "background", "congestion", "tcp", "pacing", "bottleneck"];
 
 /// What `forward` and `backward` may override.
-const DIRECTION_KEYS: [&str; 11] = [
+const DIRECTION_KEYS: [&str; 16] = [
     "rate",
     "delay",
     "loss",
+    "reorder",
+    "duplicate",
+    "jitter",
+    "outages",
+    "policer",
     "queue",
     "discipline",
     "mark",
@@ -302,10 +314,13 @@ fn direction(fields: &mut Fields<'_>) -> DirectionSpec {
     } else {
         QueueSize::Bdp(1.0)
     };
+    let (rate, rate_over_time) = changing_rate::rate(fields);
     DirectionSpec {
-        rate: fields.optional("rate"),
+        rate,
+        rate_over_time,
         delay: fields.or("delay", Duration::ZERO),
         loss: loss(fields),
+        impairments: impairments::impairments(fields, u64::from(mtu.value + overhead)),
         queue: fields.or("queue", queue),
         discipline: Located { location, value: discipline },
         mark: fields.optional("mark"),

@@ -110,7 +110,11 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Location, problems: &Problems) -
         bottlenecks,
         nodes,
         links: links
-            .map(|((thing, spec), variation)| Jittered { thing, jitter: spec.jitter, variation })
+            .map(|((thing, spec), variation)| Jittered {
+                thing,
+                jitter: spec.delay_spread,
+                variation,
+            })
             .collect(),
         flows,
         traffic,
@@ -161,8 +165,10 @@ fn check_mtus(spec: &NetworkSpec, problems: &Problems) {
 fn link(spec: &LinkSpec) -> Link {
     let direction = |spec: &DirectionSpec| Direction {
         rate: spec.rate,
+        rate_over_time: spec.rate_over_time.clone(),
         delay: spec.delay,
         loss: spec.loss,
+        impairments: spec.impairments.clone(),
         queue: None,
         discipline: Discipline::Taildrop,
         mark: None,

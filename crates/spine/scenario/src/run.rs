@@ -9,6 +9,7 @@ use units::{Bytes, Duration};
 mod discipline;
 mod family;
 mod flow;
+mod impairments;
 mod link;
 mod pacing;
 mod queue;
@@ -18,6 +19,10 @@ mod traffic;
 pub use discipline::{Discipline, Thresholds};
 pub use family::Family;
 pub use flow::{Client, Flow, Hop, Signalling};
+pub use impairments::{
+    ChangingRate, JitterDistribution, LatePackets, LinkImpairments, LinkOutage, LinkPolicer,
+    PacketJitter,
+};
 pub use link::{Direction, Heading, Link, Loss};
 pub use pacing::{Bottleneck, FlowPacing, PacingRtt, PacingSettings};
 pub use queue::Queue;

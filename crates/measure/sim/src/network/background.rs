@@ -13,10 +13,17 @@ impl Network {
         let mut gone_before = self.gone_before.clone();
         for direction in &self.directions {
             let config = direction.link.config();
+            // Where it is late, its arrival does not tell whether it has begun.
+            let tells = config.impairments.is_none();
             for arriving in &direction.arriving {
                 // Its path goes on from the next link direction already.
-                let at = arriving.packet.path as usize - usize::from(waits(arriving, config, now));
-                gone_before[at].add(&arriving.packet);
+                let waits = tells && waits(arriving, config, now);
+                gone_before[arriving.packet.path as usize - usize::from(waits)]
+                    .add(&arriving.packet);
+            }
+            for packet in direction.begins.after(now).filter(|_| !tells) {
+                gone_before[packet.path as usize].add(packet);
+                gone_before[packet.path as usize + 1].take(packet);
             }
             for packet in direction.queued.iter().flatten() {
                 gone_before[packet.path as usize].add(packet);
@@ -26,7 +33,7 @@ impl Network {
         for &path in &self.background_paths {
             let mut left = self.sent_on[path as usize];
             for (at, &number) in (path as usize..).zip(self.directions_of(path)) {
-                left = left.less(gone_before[at]);
+                left = left.plus(self.copied_before[at]).less(gone_before[at]);
                 let overhead = self.directions[number as usize].link.config().overhead.get();
                 bytes[number as usize] += left.bytes + left.packets * overhead;
             }
@@ -38,6 +45,6 @@ impl Network {
 /// Whether a packet that a link has accepted has not begun to go onto it.
 fn waits(arriving: &Arriving, config: &LinkConfig, now: Timestamp) -> bool {
     let length = Bytes::new(arriving.packet.length.into()) + config.overhead;
-    let takes = config.rate.and_then(|rate| rate.time_for(length));
+    let takes = config.nominal_rate().and_then(|rate| rate.time_for(length));
     takes.is_some_and(|takes| arriving.at > now + config.delay + takes)
 }

@@ -17,7 +17,9 @@ impl Network {
                 found.bytes += qdisc.waits.bytes;
             }
         }
-        let PacketAccount { sent, delivered, dropped, lost, too_long } = self.account;
+        let PacketAccount { mut sent, copied, delivered, dropped, lost, too_long } = self.account;
+        sent.packets += copied.packets;
+        sent.bytes += copied.bytes;
         for count in [delivered, dropped, lost, too_long] {
             found.packets += count.packets;
             found.bytes += count.bytes;
@@ -25,8 +27,11 @@ impl Network {
         assert_eq!(found, sent, "packets and bytes found and sent");
         for direction in &self.directions {
             let counters = direction.link.counters();
-            let decided =
-                counters.delivered + counters.queue_drops + counters.losses + counters.too_long;
+            let decided = counters.delivered
+                + counters.queue_drops
+                + counters.policed
+                + counters.losses
+                + counters.too_long;
             let accounted = decided + direction.link.undecided().packets;
             assert_eq!(accounted, counters.offered, "a link accounts for every packet");
         }

@@ -15,7 +15,11 @@ impl Network {
     /// with that link direction, are of the class given with the path.
     pub(crate) fn set_classes(&mut self, direction: u32, rates: &[Rate], paths: &[(u32, u16)]) {
         let direction = &mut self.directions[direction as usize];
-        let wire = direction.link.config().rate.expect("a checked bottleneck's first link has one");
+        let wire = direction
+            .link
+            .config()
+            .nominal_rate()
+            .expect("a checked bottleneck's first link has one");
         direction.qdisc().set_classes(wire, rates);
         for (path, class) in paths {
             self.classes[*path as usize] = *class;

@@ -20,6 +20,29 @@ pub(crate) struct LinkDirection {
     pub(super) queued: Vec<Option<Packet>>,
     /// Whether the event queue has the time at which it next says something.
     pub(super) dequeue_planned: bool,
+    /// When packets begin that arrive otherwise than their link's delay after their end.
+    pub(super) begins: Begins,
+}
+
+/// Packets that have not begun to go onto the link, where their arrival does not tell.
+#[derive(Debug, Default)]
+pub(super) struct Begins(VecDeque<(Timestamp, Packet)>);
+
+impl Begins {
+    /// A packet begins then. What has begun by now is forgotten.
+    pub(super) fn note(&mut self, now: Timestamp, begins: Timestamp, packet: &Packet) {
+        while self.0.front().is_some_and(|(begun, _)| *begun <= now) {
+            self.0.pop_front();
+        }
+        if begins > now {
+            self.0.push_back((begins, *packet));
+        }
+    }
+
+    /// Those that have not begun at that time.
+    pub(super) fn after(&self, now: Timestamp) -> impl Iterator<Item = &Packet> {
+        self.0.iter().filter(move |(begins, _)| *begins > now).map(|(_, packet)| packet)
+    }
 }
 
 /// A packet on its way, and when it arrives at the link direction's end.
@@ -40,6 +63,7 @@ impl LinkDirection {
             qdisc: None,
             queued: Vec::new(),
             dequeue_planned: false,
+            begins: Begins::default(),
         }
     }
 
@@ -63,6 +87,15 @@ impl LinkDirection {
             self.queued.resize(at + 1, None);
         }
         self.queued[at] = Some(packet);
+    }
+
+    /// Puts a packet among those on their way, behind those that arrive then or before. Whether it is the first.
+    pub(super) fn insert(&mut self, packet: Arriving) -> bool {
+        // Most belong at the end, or near it.
+        let later = self.arriving.iter().rev().take_while(|other| other.at > packet.at).count();
+        let place = self.arriving.len() - later;
+        self.arriving.insert(place, packet);
+        place == 0
     }
 
     /// Takes the first packet away, which there is; and when the next one arrives.

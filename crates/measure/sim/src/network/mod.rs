@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Link directions, paths over them, and the packets on their way.
 //!
-//! A link says at once when an accepted packet arrives, and its packets arrive in order. So a link direction is
-//! a queue of packets with their times of arrival, of which only the first is in the event queue, or none where
-//! the link direction leads into a junction (`crate::junction`).
+//! A link says at once when an accepted packet arrives, and its packets arrive in order, unless it has impairments.
+//! So a link direction is a queue of packets with their times of arrival, of which only the first is in the event
+//! queue, or none where the link direction leads into a junction (`crate::junction`).
 //!
 //! Where a link's discipline decides only when a packet leaves the queue, the packet is kept until then under
 //! the ticket that the link gave it, and the moment at which the wire takes the next one is in the event queue.
@@ -50,6 +50,8 @@ pub(crate) struct Network {
     sent_on: Vec<PacketCount>,
     /// What came to an end before the link direction of the same number, dropped there or lost on the one before.
     gone_before: Vec<PacketCount>,
+    /// What was copied before the link direction of the same number.
+    copied_before: Vec<PacketCount>,
     junctions: Vec<Junction>,
     /// By their numbers. Link directions come in order, so that at one time the lower one comes first.
     arrival_sources: Vec<ArrivalSource>,
@@ -76,6 +78,7 @@ impl Network {
         self.classes.resize(self.paths.len(), SenderQdisc::DEFAULT_CLASS);
         self.sent_on.resize(self.paths.len(), PacketCount::default());
         self.gone_before.resize(self.paths.len(), PacketCount::default());
+        self.copied_before.resize(self.paths.len(), PacketCount::default());
         path
     }
 
@@ -228,15 +231,16 @@ impl Network {
         let flow = packet.owner.into();
         let fate = direction.link.offer(now, netmodel::Packet { length, ect, flow });
         let Fate::Arrives { at, marked, .. } = fate else {
-            self.queue_or_drop(events, now, number, packet, fate);
+            self.follow_fate(events, now, number, packet, fate);
             return;
         };
         self.arrives(events, number, packet, at, marked);
     }
 
-    /// A packet that was offered and does not leave at once: it waits for the queue's decision, or is gone.
+    /// A packet that was offered and does not arrive as most do: late, twice or not at all, or it waits for the
+    /// queue's decision.
     #[cold]
-    fn queue_or_drop(
+    fn follow_fate(
         &mut self,
         events: &mut EventQueue,
         now: Timestamp,
@@ -244,11 +248,59 @@ impl Network {
         packet: Packet,
         fate: Fate,
     ) {
-        if let Fate::Queued { ticket } = fate {
-            self.directions[number as usize].keep(ticket, packet);
-            self.dequeue(events, now, number);
-        } else {
-            self.drop_packet(fate, &packet);
+        match fate {
+            Fate::Queued { ticket } => {
+                self.directions[number as usize].keep(ticket, packet);
+                self.dequeue(events, now, number);
+            }
+            Fate::ArrivesImpaired { starts, at, marked, twice, .. } => {
+                let direction = &mut self.directions[number as usize];
+                direction.begins.note(now, starts, &packet);
+                self.arrives_in_order(events, number, packet, at, marked);
+                if twice {
+                    let copy = self.copy(&packet);
+                    self.arrives_in_order(events, number, copy, at, marked);
+                }
+            }
+            fate => self.drop_packet(fate, &packet),
+        }
+    }
+
+    /// Another packet like it, which comes out of a link beside it.
+    fn copy(&mut self, packet: &Packet) -> Packet {
+        self.account.copied.add(packet);
+        self.copied_before[packet.path as usize + 1].add(packet);
+        self.on_their_way[packet.owner as usize] += 1;
+        self.sack_store.copy(packet)
+    }
+
+    /// The same as [`Self::arrives`] for a packet that others may come before that are on their way already.
+    fn arrives_in_order(
+        &mut self,
+        events: &mut EventQueue,
+        number: u32,
+        mut packet: Packet,
+        at: Timestamp,
+        marked: bool,
+    ) {
+        packet.path += 1;
+        if marked {
+            packet.flags |= flag::CE;
+        }
+        let direction = &mut self.directions[number as usize];
+        if direction.insert(Arriving { at, packet }) {
+            self.expect_first(events, number, at);
+        }
+    }
+
+    /// A link direction's first packet arrives then.
+    #[inline]
+    fn expect_first(&mut self, events: &mut EventQueue, number: u32, at: Timestamp) {
+        match self.directions[number as usize].far_end {
+            FarEnd::OneByOne(source) => events.arrival(source, at),
+            FarEnd::Junction { junction, index } => {
+                self.junctions[junction as usize].expect(events, index, at);
+            }
         }
     }
 
@@ -272,12 +324,7 @@ impl Network {
             }
         }
         if direction.arriving.len() == 1 {
-            match direction.far_end {
-                FarEnd::OneByOne(source) => events.arrival(source, at),
-                FarEnd::Junction { junction, index } => {
-                    self.junctions[junction as usize].expect(events, index, at);
-                }
-            }
+            self.expect_first(events, number, at);
         }
     }
 
@@ -296,7 +343,7 @@ impl Network {
                 Fate::Arrives { at, marked, .. } => {
                     self.arrives(events, number, packet, at, marked);
                 }
-                fate => self.drop_packet(fate, &packet),
+                fate => self.follow_fate(events, now, number, packet, fate),
             }
         }
         let direction = &mut self.directions[number as usize];
@@ -309,10 +356,12 @@ impl Network {
     /// A packet that does not arrive.
     fn drop_packet(&mut self, fate: Fate, packet: &Packet) {
         let count = match fate {
-            Fate::QueueFull | Fate::EarlyDrop => &mut self.account.dropped,
+            Fate::QueueFull | Fate::EarlyDrop | Fate::Policed => &mut self.account.dropped,
             Fate::Lost => &mut self.account.lost,
             Fate::TooLong => &mut self.account.too_long,
-            Fate::Arrives { .. } | Fate::Queued { .. } => unreachable!("it is not gone"),
+            Fate::Arrives { .. } | Fate::ArrivesImpaired { .. } | Fate::Queued { .. } => {
+                unreachable!("it is not gone")
+            }
         };
         count.add(packet);
         let carried_here = u32::from(fate == Fate::Lost);

@@ -3,7 +3,10 @@
 
 use super::*;
 use crate::packet::PacketKind;
-use netmodel::{Discipline, LinkConfig, LossModel, QueueLimit};
+use netmodel::{
+    Discipline, Distribution, Impairments, Jitter, LinkConfig, LossModel, Outage, Policer,
+    QueueLimit, RateOverTime, RateSteps, Reorder,
+};
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 use units::{Duration, Rate};
@@ -11,25 +14,33 @@ use units::{Duration, Rate};
 /// Three senders over two link directions in a row to three receivers, with a narrow queue on each and losses on
 /// one; a fourth sender joins them on the second of the two.
 fn network() -> Network {
-    network_with(u64::MAX, Discipline::TailDrop { mark: None })
+    network_of(|_, config| config)
 }
 
 /// The same, with another discipline on a link direction.
 fn network_with(direction: u64, discipline: Discipline) -> Network {
-    let taildrop = Discipline::TailDrop { mark: None };
+    network_of(
+        |n, config| if n == direction { LinkConfig { discipline, ..config } } else { config },
+    )
+}
+
+/// The same, with whatever is changed of a link direction.
+fn network_of(change: impl Fn(u64, LinkConfig) -> LinkConfig) -> Network {
     let link = |(n, micros): (u64, u64)| {
-        Link::new(LinkConfig {
-            rate: (n != 4).then(|| Rate::bits_per_second(100_000_000 + n * 1_000_000)),
+        let config = LinkConfig {
+            rate: (n != 4).then(|| Rate::bits_per_second(100_000_000 + n * 1_000_000).into()),
             delay: Duration::from_micros(micros),
             queue: QueueLimit::Packets(5),
-            discipline: if n == direction { discipline } else { taildrop },
+            discipline: Discipline::TailDrop { mark: None },
+            impairments: Impairments::default(),
             loss: if n == 3 { LossModel::Periodic(7) } else { LossModel::None },
             mtu: Bytes::new(1500),
             overhead: Bytes::ZERO,
             monitor: Duration::from_millis(1),
             spacing: true,
             seed: n,
-        })
+        };
+        Link::new(change(n, config))
     };
     let delays = [100, 100, 130, 900, 700, 90, 80, 70, 100];
     let mut network = Network::new((0..).zip(delays).map(link).map(|link| (link, None)));
@@ -135,5 +146,47 @@ fn late_forwarding_matches_with_departure_queues() {
             let decides = direction == 3 && matches!(discipline, Discipline::Codel(_));
             assert!(!decides || late.iter().any(early), "it had something to decide");
         }
+    }
+}
+
+#[test]
+fn late_forwarding_matches_with_impairments() {
+    let seed = crate::testing::seed();
+    let probability = |p| units::Probability::new(p).unwrap();
+    let micros = Duration::from_micros;
+    let rate = |mbps: u64| Rate::bits_per_second(mbps * 1_000_000);
+    let outage = |packets_wait| Outage {
+        from: micros(3000),
+        lasts: micros(700),
+        every: Some(micros(9000)),
+        packets_wait,
+    };
+    let jitter =
+        |reorders| Jitter { distribution: Distribution::Exponential(micros(90)), reorders };
+    let all = Impairments {
+        reorder: Some(Reorder { probability: probability(0.1), by: micros(400) }),
+        duplicate: probability(0.05),
+        jitter: Some(jitter(true)),
+        outages: vec![outage(true), outage(false)],
+        policer: Some(Policer { rate: rate(60), burst: Bytes::new(4000) }),
+    };
+    let steps = vec![(Duration::ZERO, rate(80)), (micros(5000), rate(150))];
+    let steps = RateOverTime::Steps(RateSteps::new(steps, Some(micros(11_000))).unwrap());
+    for direction in 0..9 {
+        let change = |n, config: LinkConfig| {
+            let rate = config.rate.as_ref().map(|_| steps.clone());
+            match n {
+                n if n == direction => LinkConfig { rate, impairments: all.clone(), ..config },
+                _ => config,
+            }
+        };
+        let network = || network_of(change);
+        let late = seen(network(), network().junctions(), seed);
+        assert!(late == seen(network(), Vec::new(), seed), "on {direction}, seed {seed}");
+        let impaired = |seen: &Seen| match seen {
+            Seen::Look(counters, _) => counters.late > 0 && counters.copies > 0,
+            Seen::Arrival(..) => false,
+        };
+        assert!(late.iter().any(impaired), "it had something to impair");
     }
 }

@@ -29,7 +29,7 @@ fn busy(seed: u64, profile: &str) -> Run {
         between = ["source#", "depot"]
         rate = "50mbit"
         delay = "3ms"
-        jitter = "2ms"
+        delay_spread = "2ms"
         [[link]]
         name = "haul"
         between = ["depot", "sink"]

@@ -4,6 +4,7 @@
 mod common;
 mod determinism;
 mod golden;
+mod impairments;
 mod kept;
 mod kernel;
 mod limits;

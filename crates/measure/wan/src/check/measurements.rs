@@ -10,8 +10,8 @@ use scenario::Scenario;
 use std::time::{Duration, SystemTime};
 
 /// Payload and frame of a full TCP segment at 1500 bytes, with time stamps, as the link counts it.
-const SEGMENT_PAYLOAD: u64 = 1448;
-const SEGMENT_FRAME: u64 = 1514;
+pub const SEGMENT_PAYLOAD: u64 = 1448;
+pub const SEGMENT_FRAME: u64 = 1514;
 const RATE_SECONDS: u64 = 3;
 /// How far the load of a round trip may be from what was wanted, in points of the rate.
 const LOAD_TOLERANCE_PERCENT: f64 = 5.0;
@@ -21,7 +21,7 @@ const LEAST_ANSWERED: f64 = 0.99;
 const OUTSIDE: f64 = 1e-4;
 
 /// Nodes `n0`, `n1`, … in a line.
-fn line_of(links: usize, settings: &str, seed: u64) -> Result<Wan, WanError> {
+pub fn line_of(links: usize, settings: &str, seed: u64) -> Result<Wan, WanError> {
     let mut text = format!("title = \"wan check\"\nseed = {seed}\n");
     for n in 0..=links {
         text += &format!(
@@ -37,7 +37,7 @@ fn line_of(links: usize, settings: &str, seed: u64) -> Result<Wan, WanError> {
 }
 
 /// Where chance takes no part.
-const NO_SEED: u64 = 1;
+pub const NO_SEED: u64 = 1;
 
 /// A seed that no earlier check had, of few enough digits to type again.
 pub fn fresh_seed() -> u64 {

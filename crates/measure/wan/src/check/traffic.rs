@@ -211,6 +211,14 @@ fn probe(wan: &Wan, probes: Probes<'_>) -> Result<Vec<Duration>, WanError> {
     Ok(trips)
 }
 
+/// A numbered datagram that has arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival {
+    pub number: u64,
+    /// From just before it was sent to when it was read.
+    pub delay: Duration,
+}
+
 /// Sends `count` UDP datagrams of `length` bytes, in groups of `group` each millisecond; answers
 /// how many arrived.
 pub fn datagrams(
@@ -221,6 +229,19 @@ pub fn datagrams(
     length: usize,
     group: u64,
 ) -> Result<u64, WanError> {
+    numbered(wan, from, to, count, length, group).map(|arrivals| arrivals.len() as u64)
+}
+
+/// The same; answers which arrived, in their order, copies included. At least 16 bytes each.
+pub fn numbered(
+    wan: &Wan,
+    from: &str,
+    to: &str,
+    count: u64,
+    length: usize,
+    group: u64,
+) -> Result<Vec<Arrival>, WanError> {
+    let begun = Instant::now();
     let address = wan.address(to)?;
     let bind = || {
         let socket = Socket::new(Domain::for_address((address, 0).into()), Type::DGRAM, None)?;
@@ -238,17 +259,17 @@ pub fn datagrams(
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let counted = scope.spawn(|| {
-            let mut buffer = vec![0; length.max(1)];
-            let mut arrived = 0;
+            let mut buffer = vec![0; length];
+            let mut arrived = Vec::with_capacity(2 * count as usize);
             loop {
                 match receiver.recv(&mut buffer) {
-                    Ok(_) => arrived += 1,
+                    Ok(_) => arrived.push(Arrival::read(&buffer, begun.elapsed())),
                     Err(_) if done.load(Ordering::Acquire) => return arrived,
                     Err(_) => {}
                 }
             }
         });
-        let sent = send_datagrams(&sender, target, count, length, group);
+        let sent = send_datagrams(&sender, target, count, length, group, begun);
         done.store(true, Ordering::Release);
         let arrived = counted.join().expect("counting does not panic");
         sent.map_err(failed)?;
@@ -262,15 +283,30 @@ fn send_datagrams(
     count: u64,
     length: usize,
     group: u64,
+    begun: Instant,
 ) -> io::Result<()> {
-    let payload = vec![0; length];
+    let mut payload = vec![0; length];
     let started = Instant::now();
     for n in 0..count {
         if n % group == 0 {
             let due = Duration::from_millis(n / group);
             thread::sleep(due.saturating_sub(started.elapsed()));
         }
+        payload[..8].copy_from_slice(&n.to_ne_bytes());
+        payload[8..16].copy_from_slice(&(begun.elapsed().as_nanos() as u64).to_ne_bytes());
         sender.send_to(&payload, target)?;
     }
     Ok(())
+}
+
+impl Arrival {
+    /// What a datagram says that was read so long after the beginning.
+    fn read(datagram: &[u8], read: Duration) -> Self {
+        let number = |at: usize| {
+            let bytes = datagram[at..at + 8].try_into().expect("eight bytes");
+            u64::from_ne_bytes(bytes)
+        };
+        let delay = read.saturating_sub(Duration::from_nanos(number(8)));
+        Self { number: number(0), delay }
+    }
 }

@@ -2,18 +2,21 @@
 //! A link against hand computation, and against a second model that is written as an event
 //! simulation packet by packet, with exact rational time.
 
-use longhaul_netmodel::{Discipline, Fate, Link, LinkConfig, LossModel, Packet, QueueLimit};
+use longhaul_netmodel::{
+    Discipline, Fate, Impairments, Link, LinkConfig, LossModel, Packet, QueueLimit,
+};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use units::{Bytes, Duration, Rate, Timestamp};
 
 fn config() -> LinkConfig {
     LinkConfig {
-        rate: Some("10mbit".parse().unwrap()),
+        rate: Some("10mbit".parse::<Rate>().unwrap().into()),
         delay: Duration::from_millis(5),
         queue: QueueLimit::Packets(2),
         discipline: Discipline::TailDrop { mark: None },
         loss: LossModel::None,
+        impairments: Impairments::default(),
         mtu: Bytes::new(1500),
         overhead: Bytes::new(14),
         monitor: Duration::from_micros(500),
@@ -165,7 +168,11 @@ fn without_a_rate_nothing_waits() {
 fn no_rounding_accumulates_at_full_load() {
     // 1514 bytes at 7 Gb/s take 1730.2857… ns; a million of them 1 730 285 714 ns.
     let rate = Some(Rate::bits_per_second(7_000_000_000));
-    let mut link = Link::new(LinkConfig { rate, queue: QueueLimit::Unlimited, ..config() });
+    let mut link = Link::new(LinkConfig {
+        rate: rate.map(Into::into),
+        queue: QueueLimit::Unlimited,
+        ..config()
+    });
     let last = (0..1_000_000).map(|_| link.offer(Timestamp::ZERO, Bytes::new(1500))).last();
     let Some(Fate::Arrives { at, .. }) = last else { panic!("{last:?}") };
     assert_eq!(at, Timestamp::from_nanos(1_730_285_714) + Duration::from_millis(5));
@@ -215,7 +222,7 @@ proptest! {
         let mut at = 0;
         let arrivals: Vec<(u64, u64)> = steps.iter().map(|(gap, length)| { at += gap; (at, *length) }).collect();
         let mut link = Link::new(LinkConfig {
-            rate: Some(Rate::bits_per_second(rate)),
+            rate: Some(Rate::bits_per_second(rate).into()),
             delay: Duration::ZERO,
             queue: QueueLimit::Packets(limit as u64),
             ..config()

@@ -2,7 +2,7 @@
 //! Target rates and gap frames against the paper's equations in floating point, and on a link.
 
 use longhaul_netmodel::{
-    Discipline, Link, LinkConfig, LossModel, QueueLimit,
+    Discipline, Impairments, Link, LinkConfig, LossModel, QueueLimit,
     pacing::{Estimator, GapFrames, GapInjector, TcpSnapshot},
 };
 use rand_core::Rng;
@@ -77,11 +77,12 @@ fn target_matches_the_formula_over_the_whole_range() {
 /// Sends packets of one flow, as many as fill a second at the target, and says at which rate they left.
 fn achieved(frames: GapFrames, target: u64, packet: u32) -> f64 {
     let mut link = Link::new(LinkConfig {
-        rate: Some(frames.line),
+        rate: Some(frames.line.into()),
         delay: Duration::ZERO,
         queue: QueueLimit::Unlimited,
         discipline: Discipline::TailDrop { mark: None },
         loss: LossModel::None,
+        impairments: Impairments::default(),
         mtu: Bytes::new(9000),
         overhead: Bytes::new(38),
         monitor: Duration::from_millis(1),

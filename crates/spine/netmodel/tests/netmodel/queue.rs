@@ -8,7 +8,7 @@ mod fq_codel;
 mod pie;
 mod red;
 
-use longhaul_netmodel::{Discipline, Fate, Link, LinkConfig, LossModel, QueueLimit};
+use longhaul_netmodel::{Discipline, Fate, Impairments, Link, LinkConfig, LossModel, QueueLimit};
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 use units::{Bytes, Duration, Rate, Timestamp};
@@ -19,11 +19,12 @@ const PACKET: u64 = 1250;
 /// 10 Mb/s without overhead: a packet takes a millisecond.
 fn config(discipline: Discipline, queue: QueueLimit, seed: u64) -> LinkConfig {
     LinkConfig {
-        rate: Some(Rate::bits_per_second(10_000_000)),
+        rate: Some(Rate::bits_per_second(10_000_000).into()),
         delay: Duration::ZERO,
         queue,
         discipline,
         loss: LossModel::None,
+        impairments: Impairments::default(),
         mtu: Bytes::new(1500),
         overhead: Bytes::ZERO,
         monitor: Duration::from_millis(1),

@@ -3,6 +3,7 @@
 
 use super::{
     discipline::Discipline,
+    impairments::{ChangingRate, LinkImpairments},
     queue::{Queue, mark},
 };
 use crate::json;
@@ -60,11 +61,17 @@ pub struct Direction {
     /// Unlimited where it is none.
     #[serde(rename = "rate_bps", with = "json::some_rate")]
     pub rate: Option<Rate>,
+    /// How the rate changes, if it does: `rate` then stands for it where one is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_over_time: Option<ChangingRate>,
     /// Propagation, one way.
     #[serde(rename = "delay_us", with = "json::micros")]
     pub delay: Duration,
     /// Which packets are lost on the way.
     pub loss: Loss,
+    /// What it does to packets beyond that.
+    #[serde(default, skip_serializing_if = "LinkImpairments::is_none")]
+    pub impairments: LinkImpairments,
     /// How much waits for the link before packets are dropped; unlimited where it is none.
     #[serde(flatten)]
     pub queue: Option<Queue>,

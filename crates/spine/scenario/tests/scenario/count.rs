@@ -30,7 +30,7 @@ between = ["source#", "left"]
 count = "${pairs}"
 rate = "1gbit"
 delay = "1ms"
-jitter = "${jitter}"
+delay_spread = "${jitter}"
 [[link]]
 between = ["left", "right"]
 rate = "1gbit"

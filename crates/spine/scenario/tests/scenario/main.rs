@@ -6,6 +6,7 @@ mod discipline;
 mod expand;
 mod files;
 mod hostile;
+mod impairments;
 mod pacing;
 mod refused;
 mod routes;

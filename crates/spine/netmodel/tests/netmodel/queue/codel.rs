@@ -185,7 +185,7 @@ fn by_link(
     at_once: bool,
 ) -> Vec<Option<Became>> {
     let mut link = Link::new(config(Discipline::Codel(params), QueueLimit::Unlimited, 1));
-    assert_eq!(link.config().rate, Some(Rate::bits_per_second(10_000_000)));
+    assert_eq!(link.config().nominal_rate(), Some(Rate::bits_per_second(10_000_000)));
     let mut became = vec![None; offers.len()];
     let mut numbers = Vec::new();
     let mut told = |link: &mut Link, numbers: &[usize], now: Timestamp| {
