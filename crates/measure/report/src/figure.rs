@@ -6,15 +6,11 @@
 //! Reads no series where there is no warm-up to be cut off, so hundreds of records take a moment. Points are means over the
 //! valid repeats with their confidence intervals, or medians with minimum and maximum.
 
-mod box_plot;
-mod cdf;
 mod chart;
-mod distribution;
 mod overlay;
 mod query;
 mod table;
 
-pub use distribution::BoxSummary;
 pub use overlay::Overlay;
 pub use query::{Bars, FigureForm, FigureQuery};
 pub(crate) use table::aligned;
@@ -22,9 +18,9 @@ pub(crate) use table::aligned;
 use crate::{
     Error,
     capacity::{GOODPUT_SHARE, Paths},
+    chart::palette::{self, ColourBy, LineKey, MOST_LINES},
     distinct::distinct,
     format,
-    palette::{self, ColourBy, LineKey, MOST_LINES, Style},
     swept_value::{
         Positions, compare_points, compare_values, following_keys, is_above_zero, positions,
     },
@@ -271,11 +267,6 @@ impl Figure {
         Ok(())
     }
 
-    /// The look of each line.
-    fn styles(&self) -> Vec<Style> {
-        palette::styles(&self.line_keys, self.colour_by)
-    }
-
     /// The points of all panels.
     fn points(&self) -> impl Iterator<Item = &Point> {
         self.panels.iter().flat_map(|panel| panel.points.iter().flatten().flatten())
@@ -438,10 +429,10 @@ impl Point {
     }
 
     /// From where to where its bar goes; none of one run.
-    fn bar(&self, bars: Bars) -> Option<(f64, f64)> {
+    fn bar(&self, bars: Bars) -> Option<[f64; 2]> {
         match bars {
-            Bars::Ci95 => self.ci95_half_width.map(|half| (self.mean - half, self.mean + half)),
-            Bars::Range => (self.runs > 1).then_some((self.least, self.most)),
+            Bars::Ci95 => self.ci95_half_width.map(|half| [self.mean - half, self.mean + half]),
+            Bars::Range => (self.runs > 1).then_some([self.least, self.most]),
             Bars::None => None,
         }
     }

@@ -62,3 +62,8 @@ pub fn run_labels(runs: &[&Manifest]) -> Vec<String> {
     };
     runs.iter().map(label).collect()
 }
+
+/// What stands above a run, or above several that are drawn together.
+pub fn heading(label: &str, counts: bool) -> String {
+    format!("{label}{}", if counts { "" } else { " (does not count)" })
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reads drawings back, for the tests: what stands where in the panels of a figure.
 
-use crate::svg::LETTER_WIDTH;
+use crate::chart::LETTER_WIDTH;
 use roxmltree::{Document, Node};
 
 /// A parsed drawing: for each panel, and the legend, the elements by their class.

@@ -2,11 +2,12 @@
 //! A figure as a table: a block for each panel, a row for each value, a column for each line; of a CDF a row for
 //! each quantile.
 
-use super::{
-    Bars, BoxSummary, Figure, FigureForm, Panel, Point,
-    distribution::{interpolated, sorted},
+use super::{Bars, Figure, FigureForm, Panel, Point};
+use crate::{
+    axis_unit::AxisUnit,
+    distribution::{BoxSummary, interpolated, sorted},
+    format,
 };
-use crate::{axis_unit::AxisUnit, format};
 
 /// The row below the others: how far the swept key moves the metric.
 const DIFFERENCE: &str = "first - last";
