@@ -59,7 +59,7 @@ pub use figure::{
     Bars, Figure, FigureForm, FigureQuery, Overlay, Panel as FigurePanel, Point as FigurePoint,
 };
 pub use link_figure::{LinkFigure, LinkFigureQuery, LinkPanel, LinkStatistics};
-pub use metrics_table::{IntervalsTable, MetricsTable};
+pub use metrics_table::{LongTable, MetricsTable};
 pub use monitor_picture::{HistogramBar, MonitorPicture};
 pub use png::png;
 pub use time_figure::{OverTime, TimeFigure, TimeFigureQuery, TimeLine, TimePanel};
