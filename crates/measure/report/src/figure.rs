@@ -21,6 +21,7 @@ use crate::{
     chart::palette::{self, ColourBy, LineKey, MOST_LINES},
     distinct::distinct,
     format,
+    ordered_runs::check_one_scenario,
     swept_value::{
         Positions, compare_points, compare_values, following_keys, is_above_zero, positions,
     },
@@ -140,15 +141,8 @@ impl Figure {
         let Some(first) = all.first().map(|results| &results.manifest) else {
             return Err(Error::Empty(dir.to_owned()));
         };
+        check_one_scenario(&all)?;
         let manifests = || all.iter().map(|results| &results.manifest);
-        if let Some(other) = manifests().find(|other| other.title != first.title) {
-            let titles = [&first.title, &other.title].map(|title| format!("\"{title}\""));
-            return Err(Error::Figure(format!(
-                "{} holds records of several scenarios, {}; name the folder of one",
-                dir.display(),
-                titles.join(" and ")
-            )));
-        }
         // Of a CDF the metric is along the panels.
         let x = match asked.form {
             FigureForm::Cdf => String::new(),
