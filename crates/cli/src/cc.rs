@@ -6,7 +6,7 @@ use crate::{
     failure::Failure,
     print::{print_json, print_text},
 };
-use ::congestion::{Algorithm, Params, UnknownName, picture, trial};
+use ::congestion::{Algorithm, Params, UnknownName, trial};
 use ::kernel::{
     Error,
     cc::{self, AlgorithmDescription, CongestionControlList, Entry, Options, Provider, decides},
@@ -292,7 +292,7 @@ pub fn description_text(algorithm: &Algorithm, decides: &str) -> String {
 }
 
 fn plot(name: &str, set: Option<&str>, output: Option<PathBuf>) -> Result<(), Failure> {
-    let svg = picture::window_svg(&parameters(Algorithm::find(name)?, set)?);
+    let svg = report::congestion_picture::window_svg(&parameters(Algorithm::find(name)?, set)?);
     let Some(file) = output else {
         print_text(&svg);
         return Ok(());

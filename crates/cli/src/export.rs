@@ -2,7 +2,7 @@
 //! `longhaul lab export`.
 
 use crate::{failure::Failure, print::StreamedOutput, transfer::plain_stdout};
-use ::report::{IntervalsTable, MetricsTable};
+use ::report::{LongTable, MetricsTable};
 use std::{
     fs::{self, OpenOptions},
     io::{self, BufWriter, ErrorKind, Write},
@@ -49,14 +49,11 @@ pub fn run(args: &ExportArgs) -> Result<(), Failure> {
     check_files(args)?;
     let warm_up_s = args.warm_up.map_or(0.0, units::Duration::as_secs_f64);
     let metrics = MetricsTable::read(&args.dirs, warm_up_s).map_err(Failure::failed)?;
-    let export = if args.intervals {
-        Export::Intervals(metrics.runs(), metrics.intervals())
-    } else {
-        Export::Metrics(&metrics)
-    };
+    let runs = metrics.runs();
+    let export = if args.intervals { metrics.intervals() } else { metrics.metrics() };
     if let Some(file) = &args.parquet {
         create(file, args.force, |into| export.parquet(into))?;
-        print_written(&export, file);
+        print_written(&export, runs, file);
     }
     match &args.csv {
         Some(file) if is_standard_output(file) => {
@@ -69,47 +66,10 @@ pub fn run(args: &ExportArgs) -> Result<(), Failure> {
         }
         Some(file) => {
             create(file, args.force, |into| export.csv(into))?;
-            print_written(&export, file);
+            print_written(&export, runs, file);
             Ok(())
         }
         None => Ok(()),
-    }
-}
-
-/// The table to write.
-enum Export<'t> {
-    Metrics(&'t MetricsTable),
-    /// With the number of runs.
-    Intervals(usize, IntervalsTable<'t>),
-}
-
-impl Export<'_> {
-    fn rows(&self) -> usize {
-        match self {
-            Self::Metrics(table) => table.rows(),
-            Self::Intervals(_, table) => table.rows(),
-        }
-    }
-
-    fn runs(&self) -> usize {
-        match self {
-            Self::Metrics(table) => table.runs(),
-            Self::Intervals(runs, _) => *runs,
-        }
-    }
-
-    fn csv(&self, into: impl Write) -> io::Result<()> {
-        match self {
-            Self::Metrics(table) => table.csv(into),
-            Self::Intervals(_, table) => table.csv(into),
-        }
-    }
-
-    fn parquet(&self, into: impl Write + Send) -> io::Result<()> {
-        match self {
-            Self::Metrics(table) => table.parquet(into),
-            Self::Intervals(_, table) => table.parquet(into),
-        }
     }
 }
 
@@ -136,8 +96,8 @@ fn is_standard_output(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-fn print_written(export: &Export<'_>, file: &Path) {
-    errln!("{} rows of {} runs in {}", export.rows(), export.runs(), file.display());
+fn print_written(table: &LongTable<'_>, runs: usize, file: &Path) {
+    errln!("{} rows of {runs} runs in {}", table.rows(), file.display());
 }
 
 /// Writes a whole file or none. With `force` it replaces an existing one.

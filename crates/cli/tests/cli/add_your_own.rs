@@ -71,7 +71,7 @@ fn as_tests(overlay: &Overlay, line: &str) -> Output {
 /// What a command line of the page must have done, besides not failing.
 fn check(overlay: &Overlay, line: &str, output: &Output) {
     let out = text(&output.stdout);
-    if line.contains("cargo test") {
+    if line.contains("cc plot") {
         let picture = fs::read_to_string(overlay.file("docs/congestion/mine.svg")).unwrap();
         assert!(picture.starts_with("<svg") && picture.contains("Mine"), "{picture}");
     } else if line.contains("cc load") {
@@ -179,7 +179,7 @@ fn page_leads_on_to_a_run_in_the_kernel() {
         }
     }
     let cargo = ["cargo test -p longhaul-congestion", "cargo build --release"];
-    for step in cargo.into_iter().chain(["cc load", "cc list", "lab run", "cc unload"]) {
+    for step in cargo.into_iter().chain(["cc plot", "cc load", "cc list", "lab run", "cc unload"]) {
         assert!(followed.iter().any(|line| line.contains(step)), "the page has no {step}");
     }
 }

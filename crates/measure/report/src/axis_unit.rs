@@ -61,11 +61,6 @@ impl AxisUnit {
         Self { axis: axis.to_owned(), ..Self::of("", largest) }
     }
 
-    /// Of a share of one, by what it is of.
-    pub fn share_of(axis: String) -> Self {
-        Self { axis, ..Self::of("", 1.0) }
-    }
-
     /// A value in this unit.
     pub fn write(&self, value: f64) -> String {
         let text = format!("{:.*}", self.decimals, value / self.divisor);

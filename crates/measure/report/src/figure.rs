@@ -6,15 +6,11 @@
 //! Reads no series where there is no warm-up to be cut off, so hundreds of records take a moment. Points are means over the
 //! valid repeats with their confidence intervals, or medians with minimum and maximum.
 
-mod box_plot;
-mod cdf;
 mod chart;
-mod distribution;
 mod overlay;
 mod query;
 mod table;
 
-pub use distribution::BoxSummary;
 pub use overlay::Overlay;
 pub use query::{Bars, FigureForm, FigureQuery};
 pub(crate) use table::aligned;
@@ -22,9 +18,10 @@ pub(crate) use table::aligned;
 use crate::{
     Error,
     capacity::{GOODPUT_SHARE, Paths},
+    chart::palette::{self, ColourBy, LineKey, MOST_LINES},
     distinct::distinct,
     format,
-    palette::{self, ColourBy, LineKey, MOST_LINES, Style},
+    ordered_runs::check_one_scenario,
     swept_value::{
         Positions, compare_points, compare_values, following_keys, is_above_zero, positions,
     },
@@ -144,15 +141,8 @@ impl Figure {
         let Some(first) = all.first().map(|results| &results.manifest) else {
             return Err(Error::Empty(dir.to_owned()));
         };
+        check_one_scenario(&all)?;
         let manifests = || all.iter().map(|results| &results.manifest);
-        if let Some(other) = manifests().find(|other| other.title != first.title) {
-            let titles = [&first.title, &other.title].map(|title| format!("\"{title}\""));
-            return Err(Error::Figure(format!(
-                "{} holds records of several scenarios, {}; name the folder of one",
-                dir.display(),
-                titles.join(" and ")
-            )));
-        }
         // Of a CDF the metric is along the panels.
         let x = match asked.form {
             FigureForm::Cdf => String::new(),
@@ -269,11 +259,6 @@ impl Figure {
             }
         }
         Ok(())
-    }
-
-    /// The look of each line.
-    fn styles(&self) -> Vec<Style> {
-        palette::styles(&self.line_keys, self.colour_by)
     }
 
     /// The points of all panels.
@@ -438,10 +423,10 @@ impl Point {
     }
 
     /// From where to where its bar goes; none of one run.
-    fn bar(&self, bars: Bars) -> Option<(f64, f64)> {
+    fn bar(&self, bars: Bars) -> Option<[f64; 2]> {
         match bars {
-            Bars::Ci95 => self.ci95_half_width.map(|half| (self.mean - half, self.mean + half)),
-            Bars::Range => (self.runs > 1).then_some((self.least, self.most)),
+            Bars::Ci95 => self.ci95_half_width.map(|half| [self.mean - half, self.mean + half]),
+            Bars::Range => (self.runs > 1).then_some([self.least, self.most]),
             Bars::None => None,
         }
     }

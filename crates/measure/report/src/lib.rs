@@ -9,7 +9,10 @@
 //! records ─ time_figure (windows, round trips, rates or queues over time) ─► SVG, or a table
 //! records ─ metrics_table (every metric of every run) ─► CSV, or Parquet
 //! a link's bins, gaps and bursts ─ monitor_picture ──► SVG
+//! a congestion control alone ─ congestion_picture ───► SVG
 //! ```
+//! Each of these only says what stands in which panels on which axes; `chart` draws it.
+//!
 //! Text, tables and dot strips are made here and need no script; the charts are drawn in the
 //! browser. The rules:
 //!
@@ -22,24 +25,24 @@
 mod axis_unit;
 mod binned_rate;
 mod capacity;
+mod chart;
+pub mod congestion_picture;
 mod distinct;
+mod distribution;
 mod error;
 mod figure;
 pub mod format;
 mod headline;
-mod legend;
 mod link_figure;
 mod metric;
 mod metrics_table;
 mod monitor_picture;
 mod ordered_runs;
 mod page;
-mod palette;
 mod png;
 mod run;
 mod scenario_runs;
 mod start;
-mod svg;
 #[cfg(test)]
 mod svg_reader;
 mod sweep_chart;
@@ -49,15 +52,15 @@ mod testing;
 mod time_figure;
 mod traces;
 
+pub use chart::palette::{ColourBy, LineKey};
+pub use distribution::BoxSummary;
 pub use error::Error;
 pub use figure::{
-    Bars, BoxSummary, Figure, FigureForm, FigureQuery, Overlay, Panel as FigurePanel,
-    Point as FigurePoint,
+    Bars, Figure, FigureForm, FigureQuery, Overlay, Panel as FigurePanel, Point as FigurePoint,
 };
 pub use link_figure::{LinkFigure, LinkFigureQuery, LinkPanel, LinkStatistics};
-pub use metrics_table::{IntervalsTable, MetricsTable};
+pub use metrics_table::{LongTable, MetricsTable};
 pub use monitor_picture::{HistogramBar, MonitorPicture};
-pub use palette::{ColourBy, LineKey};
 pub use png::png;
 pub use time_figure::{OverTime, TimeFigure, TimeFigureQuery, TimeLine, TimePanel};
 

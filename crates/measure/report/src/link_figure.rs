@@ -12,7 +12,7 @@ mod table;
 
 use crate::{
     Error,
-    ordered_runs::{ordered_runs, run_labels},
+    ordered_runs::{heading, ordered_runs, run_labels},
 };
 use record::{Curve, Entity, Manifest, Quantity, Record, Series, Summary};
 use serde::Serialize;
@@ -216,6 +216,10 @@ impl LinkPanel {
             self.numbers.peak_before_bps = peak(&bins[..before]);
             self.numbers.peak_after_bps = peak(&bins[before..]);
         }
+    }
+
+    fn heading(&self) -> String {
+        heading(&self.label, self.counts)
     }
 
     fn length_s(&self) -> f64 {

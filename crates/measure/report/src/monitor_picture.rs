@@ -6,26 +6,15 @@
 
 use crate::{
     axis_unit::AxisUnit,
-    binned_rate::{LEFT_MARGIN, band, columns, steps, time_axis},
+    binned_rate::{STYLE, binned_rate, mean_rate},
+    chart::{Axis, Chart, Panel, Series, Shape, Size, Style},
     format,
-    svg::{
-        BLUE, LETTER_WIDTH, LINE_HEIGHT, OCHRE, Page, RULE, SOFT, Scale, px, translate,
-        vertical_text,
-    },
 };
-use maud::{Markup, html};
 use std::ops::Range;
 
-const DATA: &str = BLUE;
-const GAP_FRAMES: &str = OCHRE;
-
-const WIDTH: f64 = 880.0;
-const RATE_TOP: f64 = 84.0;
-const RATE_HEIGHT: f64 = 240.0;
-const LOWER_TOP: f64 = 414.0;
-const LOWER_HEIGHT: f64 = 180.0;
-const LOWER_WIDTH: f64 = 400.0;
-const PAGE: (f64, f64) = (LEFT_MARGIN + WIDTH + 24.0, LOWER_TOP + LOWER_HEIGHT + 58.0);
+const GAP_FRAMES: Style = Style::plain("#b07a00", 1.2);
+const RATE: Size = Size { width: 880.0, height: 240.0 };
+const DISTRIBUTION: Size = Size { width: 400.0, height: 180.0 };
 
 /// Columns of gaps to a power of ten.
 const GAPS_IN_DECADE: f64 = 16.0;
@@ -58,96 +47,55 @@ pub struct MonitorPicture<'a> {
     pub burst_packets: Vec<HistogramBar>,
 }
 
-/// Distribution over a scale of powers, by their shares.
+/// A distribution: the axis of its values, from where to where along it each bar goes with its share of all, and how many
+/// values there are.
 struct Distribution {
-    /// From where to where along the panel, as shares of its width, and their shares of all.
+    along: Axis,
     bars: Vec<(Range<f64>, f64)>,
-    ticks: Vec<(f64, String)>,
     all: u64,
 }
 
 impl MonitorPicture<'_> {
     /// The picture as an SVG document of its own.
     pub fn svg(&self) -> String {
-        let lower = |column: f64, bars: &Distribution, heading: &str, axis: &str| {
-            let left = LEFT_MARGIN + column * (WIDTH - LOWER_WIDTH);
-            html! { g transform=(translate(left, LOWER_TOP)) { (bars.draw(heading, axis)) } }
-        };
-        let body = html! {
-            g transform=(translate(LEFT_MARGIN, RATE_TOP)) { (self.rate()) }
-            (lower(0.0, &gap_bars(&self.gaps_ns), "Gaps between packets", "gap, start to start"))
-            (lower(1.0, &burst_bars(&self.burst_packets), "Bursts", "packets in a burst"))
-        };
-        let (width, height) = PAGE;
-        let description = format!("{}: rate over time, gaps, bursts", self.title);
-        Page { description, heading: self.title, about: vec![self.about.to_owned()], width, height }
-            .svg(&body)
+        Chart {
+            title: self.title.to_owned(),
+            description: format!("{}: rate over time, gaps, bursts", self.title),
+            about: self.about.to_owned(),
+            panels: vec![
+                self.rate(),
+                gaps(&self.gaps_ns).panel("Gaps between packets"),
+                bursts(&self.burst_packets).panel("Bursts"),
+            ],
+        }
+        .svg()
     }
 
-    fn rate(&self) -> Markup {
-        let rates = |bytes: &[u64]| {
-            let bins: Vec<f64> = bytes.iter().map(|n| *n as f64 * 8.0 / self.bin_s).collect();
-            columns(&bins, WIDTH)
+    fn rate(&self) -> Panel {
+        let rates = |bytes: &[u64]| -> Vec<f64> {
+            bytes.iter().map(|n| *n as f64 * 8.0 / self.bin_s).collect()
         };
         let data = rates(self.data_bytes);
-        let most = data.iter().map(|column| column.most).fold(0.0, f64::max);
-        let gaps = rates(self.gap_frame_bytes);
-        let most = gaps.iter().map(|column| column.mean).fold(most, f64::max);
-        let unit = AxisUnit::of("rate_bps", most);
-        let scale = Scale::up_to(most / unit.divisor, unit);
-        let end_s = self.data_bytes.len() as f64 * self.bin_s;
-        let y = |value: f64| scale.y(value, RATE_HEIGHT);
-        html! {
-            (self.legend(self.data_bytes.len() > data.len(), !gaps.is_empty()))
-            (scale.draw(WIDTH, RATE_HEIGHT))
-            (vertical_text(&scale.unit.axis, 16.0 - LEFT_MARGIN, RATE_HEIGHT))
-            (time_axis(&(0.0..end_s), WIDTH, RATE_HEIGHT, "time, s"))
-            path d=(band(&data, y)) fill=(DATA) fill-opacity="0.4" {}
-            @if !gaps.is_empty() {
-                path d=(steps(&gaps, y)) fill="none" stroke=(GAP_FRAMES) stroke-width="1.2" {}
-            }
-            path d=(steps(&data, y)) fill="none" stroke=(DATA) stroke-width="1.2" {}
+        let gap_frames = mean_rate(&rates(self.gap_frame_bytes), self.bin_s, RATE.width);
+        let drawn = data.iter().chain(gap_frames.iter().map(|[_, bps]| bps));
+        let most = drawn.copied().fold(0.0, f64::max);
+        let mut series = binned_rate(&data, 0.0, self.bin_s, RATE.width);
+        if !gap_frames.is_empty() {
+            let line = Shape::Steps(gap_frames);
+            series.push(Series::new("gap frames, mean", GAP_FRAMES, line));
         }
-    }
-
-    fn legend(&self, many: bool, gap_frames: bool) -> Markup {
-        let bin = format::duration(self.bin_s);
-        let band = format!("least to most of the bins of {bin} in a column");
-        let line = if many { "mean of a column".to_owned() } else { format!("each bin of {bin}") };
-        let mut entries = vec![(DATA, false, line)];
-        if many {
-            entries.insert(0, (DATA, true, band));
-        }
-        if gap_frames {
-            entries.push((GAP_FRAMES, false, "gap frames, mean".to_owned()));
-        }
-        let mut x = 0.0;
-        let placed: Vec<_> = entries
-            .into_iter()
-            .map(|(colour, is_band, text)| {
-                let at = x;
-                x += 32.0 + text.chars().count() as f64 * LETTER_WIDTH + 18.0;
-                (at, colour, is_band, text)
-            })
-            .collect();
-        html! {
-            @for (x, colour, is_band, text) in placed {
-                @if is_band {
-                    rect x=(px(x)) y="-22" width="24" height="11" fill=(colour) fill-opacity="0.4" {}
-                } @else {
-                    path d=(format!("M{x:.1} -16.5h24")) stroke=(colour) stroke-width="1.6" {}
-                }
-                text x=(px(x + 30.0)) y="-12.5" { (text) }
-            }
-        }
+        let time = Axis::time(&(0.0..data.len() as f64 * self.bin_s), "time, s");
+        let rate = Axis::up_to(most, &AxisUnit::of("rate_bps", most));
+        Panel::new(String::new(), RATE, time, rate, series)
     }
 }
 
 /// Gaps in columns of equal ratio.
-fn gap_bars(gaps: &[HistogramBar]) -> Distribution {
+fn gaps(gaps: &[HistogramBar]) -> Distribution {
     let all = gaps.iter().map(|gap| gap.count).sum();
+    let title = "gap, start to start";
     let (Some(first), Some(last)) = (gaps.first(), gaps.last()) else {
-        return Distribution { bars: Vec::new(), ticks: Vec::new(), all };
+        return Distribution { along: Axis::names(title, &[]), bars: Vec::new(), all };
     };
     let power = |value: u64| (value.max(1) as f64).log10();
     let from = power(first.values.start).floor();
@@ -168,21 +116,16 @@ fn gap_bars(gaps: &[HistogramBar]) -> Distribution {
             columns[start as usize] += gap.count as f64;
         }
     }
-    let width = columns.len() as f64;
+    let at = |n: usize| from + n as f64 / GAPS_IN_DECADE;
     let bars = columns.iter().enumerate().filter(|(_, count)| **count > 0.0);
-    let bars = bars
-        .map(|(n, count)| (n as f64 / width..(n as f64 + 1.0) / width, count / all as f64))
-        .collect();
-    let decades = (to - from) as u32;
-    let ticks = (0..=decades).map(|n| {
-        let at = f64::from(n) / f64::from(decades);
-        (at, format::duration(10_f64.powf(from + f64::from(n)) / 1e9))
-    });
-    Distribution { bars, ticks: ticks.collect(), all }
+    let bars = bars.map(|(n, count)| (at(n)..at(n + 1), count / all as f64)).collect();
+    let decades: Vec<f64> = (0..=(to - from) as u32).map(|n| from + f64::from(n)).collect();
+    let labels = decades.iter().map(|power| format::duration(10_f64.powf(*power) / 1e9));
+    Distribution { along: Axis::swept(title, &decades, &labels.collect::<Vec<_>>()), bars, all }
 }
 
 /// Bursts of one packet, of two, of up to four, eight, and so on.
-fn burst_bars(bursts: &[HistogramBar]) -> Distribution {
+fn bursts(bursts: &[HistogramBar]) -> Distribution {
     let all: u64 = bursts.iter().map(|burst| burst.count).sum();
     // The place of 2^n holds what is above 2^(n-1).
     let place = |packets: u64| packets.max(1).next_power_of_two().ilog2() as usize;
@@ -190,10 +133,9 @@ fn burst_bars(bursts: &[HistogramBar]) -> Distribution {
     for burst in bursts {
         counts[place(burst.values.end - 1)] += burst.count;
     }
-    let slots = counts.len().max(6) as f64;
     let bar = |(n, count): (usize, &u64)| {
         let at = n as f64;
-        ((at + 0.12) / slots..(at + 0.88) / slots, *count as f64 / all as f64)
+        (at + 0.12..at + 0.88, *count as f64 / all as f64)
     };
     let label = |n: usize| match n {
         0..=1 => format!("{}", n + 1),
@@ -201,62 +143,21 @@ fn burst_bars(bursts: &[HistogramBar]) -> Distribution {
         _ => format!("≤{}", 1_u64 << n),
     };
     let bars = counts.iter().enumerate().filter(|(_, count)| **count > 0).map(bar).collect();
-    let ticks = (0..slots as usize).map(|n| ((n as f64 + 0.5) / slots, label(n)));
-    Distribution { bars, ticks: ticks.collect(), all }
+    let labels: Vec<String> = (0..counts.len().max(6)).map(label).collect();
+    Distribution { along: Axis::names("packets in a burst", &labels), bars, all }
 }
 
 impl Distribution {
-    fn draw(&self, heading: &str, axis: &str) -> Markup {
-        // From the whole down to one of all, in powers of ten.
-        let decades = (self.all.max(10) as f64).log10().ceil();
-        let y = |share: f64| LOWER_HEIGHT * (-share.log10() / decades).clamp(0.0, 1.0);
-        // One of all stands a little above the ground where the powers would have it on the ground.
-        let bar = |(x, share): &(Range<f64>, f64)| {
-            let (left, right) = (x.start * LOWER_WIDTH, x.end * LOWER_WIDTH);
-            let top = y(*share).min(LOWER_HEIGHT - 2.0);
-            format!("M{left:.1} {LOWER_HEIGHT:.1}V{top:.1}H{right:.1}V{LOWER_HEIGHT:.1}z")
-        };
-        let (every, labels) = self.labels();
-        html! {
-            text x="0" y="-14" font-weight="600" { (heading) }
-            text x=(px(LOWER_WIDTH)) y="-14" text-anchor="end" fill=(SOFT) {
-                "share of all " (self.all)
-            }
-            @for n in 0..=decades as i32 {
-                @let share = 10_f64.powi(-n);
-                path d=(format!("M0 {:.1}H{LOWER_WIDTH:.1}", y(share))) stroke=(RULE) {}
-                @if decades <= 7.0 || n % 2 == 0 {
-                    text x="-8" y=(px(y(share) + 4.0)) text-anchor="end" { (percent(n)) }
-                }
-            }
-            path d=(self.bars.iter().map(bar).collect::<String>()) fill=(DATA) {}
-            path d=(format!("M0 {LOWER_HEIGHT:.1}H{LOWER_WIDTH:.1}")) stroke=(SOFT) {}
-            @for (at, label) in labels.iter().step_by(every) {
-                @let x = at * LOWER_WIDTH;
-                path d=(format!("M{x:.1} {LOWER_HEIGHT:.1}v4")) stroke=(SOFT) {}
-                text x=(px(x)) y=(px(LOWER_HEIGHT + 18.0)) text-anchor="middle" { (label) }
-            }
-            text x=(px(LOWER_WIDTH / 2.0)) y=(px(LOWER_HEIGHT + 20.0 + LINE_HEIGHT)) text-anchor="middle"
-                fill=(SOFT) { (axis) }
-        }
+    fn panel(self, heading: &str) -> Panel {
+        // From all down to less than one of them, so that the bar of one is still seen.
+        let least = 0.99 / self.all.max(10) as f64;
+        let shares = Axis::logarithmic(least, 1.0, &AxisUnit::of("share", 1.0));
+        let bars = self.bars.into_iter().map(|(along, share)| [along, 0.0..share]).collect();
+        let style = Style { fill_opacity: "1", ..STYLE };
+        let series = Series::new("", style, Shape::Areas(bars));
+        let heading = format!("{heading} ({})", self.all);
+        Panel::new(heading, DISTRIBUTION, self.along, shares, vec![series])
     }
-
-    /// The labels, and of how many one is written so that they don't run into each other.
-    fn labels(&self) -> (usize, &[(f64, String)]) {
-        let widest = self.ticks.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(1);
-        let room = LOWER_WIDTH / self.ticks.len().max(1) as f64;
-        let every = ((widest as f64 + 1.5) * LETTER_WIDTH / room).ceil().max(1.0);
-        (every as usize, &self.ticks)
-    }
-}
-
-/// A negative power of ten: 100 %, 10 %, 1 %, 0.1 %; where that gets long, 1e-4 %.
-fn percent(power: i32) -> String {
-    if power > 5 {
-        return format!("1e-{} %", power - 2);
-    }
-    let decimals = usize::try_from(power - 2).unwrap_or(0);
-    format!("{:.decimals$} %", 100.0 * 10_f64.powi(-power))
 }
 
 #[cfg(test)]
@@ -295,15 +196,14 @@ mod tests {
     fn gap_and_burst_shares_match_their_counts() {
         let spread = |values: Range<u64>, count| HistogramBar { values, count };
         let gaps = [spread(0..1, 1), spread(1..2, 2), spread(20..21, 3), spread(11_776..12_032, 4)];
-        let bars = gap_bars(&gaps);
+        let bars = super::gaps(&gaps);
         assert_eq!(bars.all, 10);
         assert!((bars.bars.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
-        assert_eq!(bars.ticks.first().map(|tick| tick.1.as_str()), Some("1 ns"));
-        assert_eq!(bars.ticks.last().map(|tick| tick.1.as_str()), Some("100 us"));
-        let bars =
-            burst_bars(&[spread(1..2, 5), spread(3..4, 2), spread(4..5, 1), spread(5..6, 2)]);
+        assert_eq!(bars.along.ticks.first().map(|tick| tick.1.as_str()), Some("1 ns"));
+        assert_eq!(bars.along.ticks.last().map(|tick| tick.1.as_str()), Some("100 us"));
+        let bars = bursts(&[spread(1..2, 5), spread(3..4, 2), spread(4..5, 1), spread(5..6, 2)]);
         let shares: Vec<f64> = bars.bars.iter().map(|(_, share)| *share).collect();
         assert_eq!(shares, [0.5, 0.3, 0.2]);
-        assert_eq!(bars.ticks[3].1, "≤8");
+        assert_eq!(bars.along.ticks[3].1, "≤8");
     }
 }

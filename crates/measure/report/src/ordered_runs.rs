@@ -31,15 +31,22 @@ pub fn ordered_runs(dirs: &[PathBuf]) -> Result<Vec<(PathBuf, RunResults)>, Erro
         });
         found.extend(here);
     }
-    let first = &found.first().ok_or_else(|| Error::Figure("no folder is named".to_owned()))?.1;
-    let manifests = found.iter().map(|(_, results)| &results.manifest);
-    if let Some(other) = manifests.into_iter().find(|other| other.title != first.manifest.title) {
-        return Err(Error::Figure(format!(
-            "these are records of several scenarios, \"{}\" and \"{}\"; name those of one",
-            first.manifest.title, other.title
-        )));
+    if found.is_empty() {
+        return Err(Error::Figure("no folder is named".to_owned()));
     }
+    check_one_scenario(found.iter().map(|(_, results)| results))?;
     Ok(found)
+}
+
+/// A figure is of one scenario.
+pub fn check_one_scenario<'r>(runs: impl IntoIterator<Item = &'r RunResults>) -> Result<(), Error> {
+    let mut titles = runs.into_iter().map(|results| &results.manifest.title);
+    let Some(first) = titles.next() else { return Ok(()) };
+    titles.find(|title| *title != first).map_or(Ok(()), |other| {
+        Err(Error::Figure(format!(
+            "these are records of several scenarios, \"{first}\" and \"{other}\"; name the folder of one"
+        )))
+    })
 }
 
 /// What each run is called: its variant, and what the runs differ in.
@@ -61,4 +68,9 @@ pub fn run_labels(runs: &[&Manifest]) -> Vec<String> {
         if parts.is_empty() { run.id.clone() } else { parts.join(", ") }
     };
     runs.iter().map(label).collect()
+}
+
+/// What stands above a run, or above several that are drawn together.
+pub fn heading(label: &str, counts: bool) -> String {
+    format!("{label}{}", if counts { "" } else { " (does not count)" })
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reads drawings back, for the tests: what stands where in the panels of a figure.
 
-use crate::svg::LETTER_WIDTH;
+use crate::chart::LETTER_WIDTH;
 use roxmltree::{Document, Node};
+use std::collections::HashMap;
 
 /// A parsed drawing: for each panel, and the legend, the elements by their class.
 pub struct Drawing {
@@ -19,33 +20,28 @@ struct Group {
 
 struct Element {
     class: String,
-    attributes: Vec<(String, String)>,
+    attributes: HashMap<String, String>,
     text: String,
 }
 
 impl Element {
+    fn of(node: Node<'_, '_>) -> Self {
+        let attribute =
+            |one: roxmltree::Attribute<'_, '_>| (one.name().to_owned(), one.value().to_owned());
+        let text = node.text().filter(|_| node.tag_name().name() == "text");
+        Self {
+            class: node.attribute("class").unwrap_or_default().to_owned(),
+            attributes: node.attributes().map(attribute).collect(),
+            text: text.unwrap_or_default().to_owned(),
+        }
+    }
+
     fn get(&self, name: &str) -> &str {
-        let found = self.attributes.iter().find(|(key, _)| key == name);
-        found.map_or("", |(_, value)| value)
+        self.attributes.get(name).map_or("", String::as_str)
     }
 
     fn number(&self, name: &str) -> f64 {
         self.get(name).parse().unwrap()
-    }
-}
-
-fn element(node: Node<'_, '_>) -> Element {
-    Element {
-        class: node.attribute("class").unwrap_or_default().to_owned(),
-        attributes: node
-            .attributes()
-            .map(|one| (one.name().to_owned(), one.value().to_owned()))
-            .collect(),
-        text: if node.tag_name().name() == "text" {
-            node.descendants().find_map(|part| part.text()).unwrap_or_default().to_owned()
-        } else {
-            String::new()
-        },
     }
 }
 
@@ -63,7 +59,7 @@ impl Drawing {
         let classes = ["panel", "legend"];
         let group = |node: Node<'_, '_>| {
             let class = node.attribute("class").filter(|class| classes.contains(class))?;
-            let elements = node.descendants().filter(Node::is_element).map(element).collect();
+            let elements = node.descendants().filter(Node::is_element).map(Element::of).collect();
             Some(Group { class: class.to_owned(), elements })
         };
         let level = |node: &Node<'_, '_>| {
@@ -90,12 +86,9 @@ impl Drawing {
         }
     }
 
-    fn panel(&self, panel: usize) -> &Group {
-        self.groups.iter().filter(|group| group.class == "panel").nth(panel).unwrap()
-    }
-
     fn of_class(&self, panel: usize, class: &str) -> impl Iterator<Item = &Element> {
-        self.panel(panel).elements.iter().filter(move |element| element.class == class)
+        let panel = self.groups.iter().filter(|group| group.class == "panel").nth(panel).unwrap();
+        panel.elements.iter().filter(move |element| element.class == class)
     }
 
     /// The paths of that class in a panel.

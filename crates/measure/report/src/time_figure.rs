@@ -10,9 +10,9 @@ mod table;
 
 use crate::{
     Error,
+    chart::palette::{self, ColourBy, LineKey, MOST_LINES},
     link_figure::{bare, between, lacks},
-    ordered_runs::{ordered_runs, run_labels},
-    palette::{self, ColourBy, LineKey, MOST_LINES},
+    ordered_runs::{heading, ordered_runs, run_labels},
 };
 use record::{
     Curve, Entity, FlowSummary, HopSummary, Manifest, Quantity, Record, RunResults, Series,
@@ -237,6 +237,12 @@ impl TimeFigure {
         };
         let since = if self.since_start { ", since each flow's own start" } else { "" };
         format!("{source}{what} over time{since}")
+    }
+}
+
+impl TimePanel {
+    fn heading(&self) -> String {
+        heading(&self.label, self.counts)
     }
 }
 

@@ -6,7 +6,7 @@
 //! hole is filled, and a leap is not a rate. Bins are 0.1 s, or wider where a run
 //! would need more than 400 of them, or fewer on a page of many lines.
 
-use crate::palette::{self, ColourBy, LineKey};
+use crate::chart::palette::{self, ColourBy, LineKey};
 use record::{Curve, Entity, FlowSummary, LinkSummary, Quantity, Series, Summary};
 use serde::Serialize;
 use std::{cmp::Reverse, collections::BTreeMap};
@@ -55,7 +55,7 @@ pub struct Trace {
     /// The congestion control of a hop.
     #[serde(skip)]
     algorithm: String,
-    /// The place of that flow's or link's colour in the scheme of `palette.rs`.
+    /// The place of that flow's or link's colour in the scheme of `chart/palette.rs`.
     pub colour: usize,
     /// When its flow started, in seconds of the run; 0 of a link.
     pub start_s: f64,

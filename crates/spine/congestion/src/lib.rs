@@ -21,7 +21,6 @@
 mod ffi;
 pub mod file;
 pub mod path;
-pub mod picture;
 pub mod response;
 pub mod trial;
 

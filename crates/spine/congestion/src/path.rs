@@ -10,6 +10,7 @@
 
 mod bottleneck;
 mod periodic;
+pub mod reference;
 mod sender;
 
 pub use bottleneck::{Bottleneck, Sample};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a figure shall show, and whether records have it.
 
-use crate::{Error, capacity::GOODPUT_SHARE, palette::ColourBy};
+use crate::{Error, capacity::GOODPUT_SHARE, chart::palette::ColourBy};
 use record::{Metrics, metrics::FlowMetrics, warm_up};
 use serde::Serialize;
 

@@ -2,11 +2,12 @@
 //! A figure as a table: a block for each panel, a row for each value, a column for each line; of a CDF a row for
 //! each quantile.
 
-use super::{
-    Bars, BoxSummary, Figure, FigureForm, Panel, Point,
-    distribution::{interpolated, sorted},
+use super::{Bars, Figure, FigureForm, Panel, Point};
+use crate::{
+    axis_unit::AxisUnit,
+    distribution::{BoxSummary, interpolated, sorted},
+    format,
 };
-use crate::{axis_unit::AxisUnit, format};
 
 /// The row below the others: how far the swept key moves the metric.
 const DIFFERENCE: &str = "first - last";
@@ -22,11 +23,14 @@ impl Figure {
             if !panel.fixed.is_empty() {
                 text += &format!("{}\n", panel.fixed);
             }
-            text += &aligned(&match self.form {
-                FigureForm::Lines => self.rows(panel, &unit),
-                FigureForm::Box => self.box_rows(panel, &unit),
+            let mut rows = match self.form {
+                FigureForm::Lines | FigureForm::Box => self.rows(panel, &unit),
                 FigureForm::Cdf => self.quantile_rows(panel, &unit),
-            });
+            };
+            for column in 1..rows[0].len() {
+                format::align_ranges(rows.iter_mut().skip(1).map(|row| &mut row[column]));
+            }
+            text += &aligned(&rows);
         }
         text
     }
@@ -35,28 +39,27 @@ impl Figure {
         let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| unit.write(value));
         let functions = panel.overlays.iter().map(|overlay| &overlay.name);
         let head = std::iter::once(&self.x).chain(&self.lines).chain(functions).cloned();
+        let cell = |line: usize, at: usize| match self.form {
+            FigureForm::Box => quartiles(&panel.values[line][at], unit),
+            _ => panel.points[line][at].map_or("-".to_owned(), |point| self.written(&point, unit)),
+        };
         let mut rows: Vec<Vec<String>> = vec![head.collect()];
         for (at, label) in panel.labels.iter().enumerate() {
-            let text = |point: Point| self.written(&point, unit);
-            let points =
-                panel.points.iter().map(|line| line[at].map_or_else(|| "-".to_owned(), text));
+            let points = (0..self.lines.len()).map(|line| cell(line, at));
             let functions = panel.overlays.iter().map(|overlay| number(overlay.values[at]));
             rows.push(std::iter::once(label.clone()).chain(points).chain(functions).collect());
         }
-        if panel.labels.len() > 1 {
-            let moved = |line: &Vec<Option<Point>>| {
-                let ends = line.first().copied().flatten().zip(line.last().copied().flatten());
-                number(ends.map(|(first, last)| first.middle(self.bars) - last.middle(self.bars)))
+        if panel.labels.len() > 1 && self.form == FigureForm::Lines {
+            let middles = |line: &Vec<Option<Point>>| -> Vec<Option<f64>> {
+                line.iter().map(|point| point.map(|point| point.middle(self.bars))).collect()
             };
-            let functions = panel.overlays.iter().map(|overlay| {
-                let ends = overlay.values.first().copied().flatten();
-                let ends = ends.zip(overlay.values.last().copied().flatten());
+            let functions = panel.overlays.iter().map(|overlay| overlay.values.clone());
+            let moved = panel.points.iter().map(middles).chain(functions).map(|values| {
+                let ends = values[0].zip(values[values.len() - 1]);
                 number(ends.map(|(first, last)| first - last))
             });
-            let moved = panel.points.iter().map(moved).chain(functions);
             rows.push(std::iter::once(DIFFERENCE.to_owned()).chain(moved).collect());
         }
-        align_columns(&mut rows);
         rows
     }
 
@@ -71,22 +74,6 @@ impl Figure {
                 unit.write(point.mean) + &half.unwrap_or_default()
             }
         }
-    }
-
-    /// Of each box the median and the quartiles.
-    fn box_rows(&self, panel: &Panel, unit: &AxisUnit) -> Vec<Vec<String>> {
-        let text = |sample: &[f64]| {
-            let Some(of) = BoxSummary::of(sample) else { return "-".to_owned() };
-            let [low, high] = [of.lower_quartile, of.upper_quartile].map(|value| unit.write(value));
-            format!("{} ({low}–{high})", unit.write(of.median))
-        };
-        let mut rows = vec![std::iter::once(&self.x).chain(&self.lines).cloned().collect()];
-        for (at, label) in panel.labels.iter().enumerate() {
-            let cells = panel.values.iter().map(|line| text(&line[at]));
-            rows.push(std::iter::once(label.clone()).chain(cells).collect());
-        }
-        align_columns(&mut rows);
-        rows
     }
 
     /// Quantiles of each line, and how many values it has.
@@ -117,11 +104,11 @@ impl Figure {
     }
 }
 
-/// Pads all columns but the first for the part in parentheses.
-fn align_columns(rows: &mut [Vec<String>]) {
-    for column in 1..rows.first().map_or(0, Vec::len) {
-        format::align_ranges(rows.iter_mut().skip(1).map(|row| &mut row[column]));
-    }
+/// The median of a box and its quartiles.
+fn quartiles(sample: &[f64], unit: &AxisUnit) -> String {
+    let Some(of) = BoxSummary::of(sample) else { return "-".to_owned() };
+    let [low, high] = [of.lower_quartile, of.upper_quartile].map(|value| unit.write(value));
+    format!("{} ({low}–{high})", unit.write(of.median))
 }
 
 /// The first column to the left, the others to the right.

@@ -542,7 +542,7 @@ fn response_functions_are_those_of_mathis_and_kelly() {
     let (_, value) = panel.overlays[1].curve[15];
     assert!(near(Some(value), kelly(10_f64.powf(-4.0 + 15.0 / 24.0))), "{value}");
     let drawing = Drawing::parse(&figure.svg());
-    assert_eq!(drawing.paths(0, "overlay").len(), 2);
+    assert_eq!(drawing.paths(0, "line").len(), figure.lines.len() + 2);
     let legend = drawing.texts("legend");
     assert!(legend.contains(&"reno, response function".to_owned()), "{legend:?}");
     let table = figure.table();

@@ -47,7 +47,7 @@ fn write(dir: &Path, id: &str, point: &[(&str, &str)], valid: bool) {
 /// The table as CSV, read by the crate's reader.
 fn read(dirs: &[PathBuf]) -> (Vec<String>, Vec<Vec<String>>) {
     let mut text = Vec::new();
-    MetricsTable::read(dirs, 0.0).unwrap().csv(&mut text).unwrap();
+    MetricsTable::read(dirs, 0.0).unwrap().metrics().csv(&mut text).unwrap();
     let mut csv = csv::Reader::from_reader(text.as_slice());
     let texts = |row: &csv::StringRecord| row.iter().map(str::to_owned).collect::<Vec<_>>();
     let head = texts(csv.headers().unwrap());

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How variants and points are named and coloured.
 
-use crate::{
-    headline,
-    scenario_runs::{Cell, ScenarioRuns},
-};
+use crate::scenario_runs::{Cell, ScenarioRuns};
 use maud::{Markup, html};
 
 /// The colours for variants in `assets/report.css`, after which they start again.
@@ -20,9 +17,4 @@ pub(super) fn variant_label(group: &ScenarioRuns, cell: &Cell) -> Markup {
     html! {
         span.variant.(colour_class(group, cell)) { (group.variant(cell).label) }
     }
-}
-
-/// The value of each of the sweep's keys at a cell's point.
-pub(super) fn point_label(group: &ScenarioRuns, cell: &Cell) -> String {
-    headline::point(group, cell)
 }

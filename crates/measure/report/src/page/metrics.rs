@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The metrics of each cell's runs, by the readers whom they tell something.
 
-use super::labels::{point_label, variant_label};
+use super::labels::variant_label;
 use crate::{
-    format,
+    format, headline,
     metric::{Audience, METRICS, Metric},
     scenario_runs::{Cell, ScenarioRuns},
 };
@@ -30,7 +30,7 @@ pub fn details(group: &ScenarioRuns) -> Markup {
         }
         @if let [point] = points.as_slice() { (table(group, point)) }
         @else { @for point in points {
-            details { summary { (point_label(group, point[0].0)) } (table(group, point)) }
+            details { summary { (headline::point(group, point[0].0)) } (table(group, point)) }
         } }
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The tables of results.
 
-use super::labels::{colour_class, point_label, variant_label};
+use super::labels::{colour_class, variant_label};
 use crate::{
-    format,
+    format, headline,
     run::{NO_CLIENT, Transfer},
     scenario_runs::{Cell, Repeat, ScenarioRuns},
 };
@@ -44,7 +44,7 @@ pub fn table(group: &ScenarioRuns) -> Markup {
                     tbody {
                         @if group.points.len() > 1 {
                             tr.point {
-                                th colspan=(MOST_COLUMNS) scope="rowgroup" { (point_label(group, &cells[0])) }
+                                th colspan=(MOST_COLUMNS) scope="rowgroup" { (headline::point(group, &cells[0])) }
                             }
                         }
                         @for cell in cells { tr { (row(group, cell, &columns, fastest)) } }
@@ -301,7 +301,7 @@ pub fn comparison(group: &ScenarioRuns) -> Markup {
                 } }
                 tbody { @for cell in cells {
                     tr {
-                        td data-label="Point" { (point_label(group, cell)) }
+                        td data-label="Point" { (headline::point(group, cell)) }
                         th scope="row" { (variant_label(group, cell)) }
                         td data-label="Method" { (cell.method) }
                         td data-label="Client" { (cell.client) }

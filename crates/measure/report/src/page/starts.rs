@@ -3,20 +3,15 @@
 
 use super::labels::colour_class;
 use crate::{
+    axis_unit::AxisUnit,
+    chart::{Axis, Panel, Series, Shape, Size, Style},
     format, headline,
     scenario_runs::{Cell, ScenarioRuns},
     start::{SPAN_S, Start},
-    svg::{px, tick_step, translate},
 };
 use maud::{Markup, html};
 
-/// The size of a picture's panel and what stands around it, in CSS pixels.
-const WIDTH: f64 = 500.0;
-const HEIGHT: f64 = 210.0;
-const LEFT: f64 = 46.0;
-const RIGHT: f64 = 12.0;
-const ABOVE: f64 = 8.0;
-const BELOW: f64 = 36.0;
+const SIZE: Size = Size { width: 500.0, height: 210.0 };
 /// Of more pictures none is drawn: a sweep of that size has a chart.
 const MOST_PICTURES: usize = 12;
 
@@ -101,40 +96,18 @@ impl Picture<'_> {
         let points = || self.lines.iter().flat_map(|(_, start)| &start.points);
         let span_s = points().map(|(time_s, _)| *time_s).fold(0.0, f64::max);
         let most = points().map(|(_, bytes)| *bytes).fold(1.0, f64::max);
-        let (unit, divisor) = if most >= 1e6 { ("MB", 1e6) } else { ("KB", 1e3) };
-        let x = |time_s: f64| WIDTH * time_s / span_s;
-        let y = |bytes: f64| HEIGHT * (1.0 - bytes / most);
-        let size = (LEFT + WIDTH + RIGHT, ABOVE + HEIGHT + BELOW);
-        let path = |start: &Start| {
-            let begin = |n| if n == 0 { 'M' } else { 'L' };
-            let steps = start.points.iter().enumerate();
-            let to = |(n, (time_s, bytes)): (usize, &(f64, f64))| {
-                format!("{}{:.1} {:.1}", begin(n), x(*time_s), y(*bytes))
-            };
-            steps.map(to).collect::<String>()
-        };
-        html! {
-            svg.start viewBox=(format!("0 0 {} {}", size.0, size.1)) role="img" aria-label=(self.text(group)) {
-                g transform=(translate(LEFT, ABOVE)) {
-                    @for value in ticks(most / divisor) {
-                        @let at = y(value * divisor);
-                        path.rule d=(format!("M0 {at:.1}H{WIDTH}")) {}
-                        text x="-6" y=(px(at + 4.0)) text-anchor="end" { (format::digits(value)) }
-                    }
-                    @for value in ticks(span_s) {
-                        text x=(px(x(value))) y=(px(HEIGHT + 16.0)) text-anchor="middle" { (format::digits(value)) }
-                    }
-                    text x=(px(WIDTH / 2.0)) y=(px(HEIGHT + 32.0)) text-anchor="middle" {
-                        (unit) " received, over seconds"
-                    }
-                    @for (cell, start) in &self.lines {
-                        path.line.(colour_class(group, cell)).dashed[is_dashed(group, cell)] d=(path(start)) {
-                            title { (headline::name(group, cell)) }
-                        }
-                    }
-                }
-            }
-        }
+        let series = self.lines.iter().map(|(cell, start)| {
+            let line = start.points.iter().map(|(time_s, bytes)| [*time_s, *bytes]);
+            let style = Style::plain("", 2.0);
+            let name = headline::name(group, cell);
+            let dashed = if is_dashed(group, cell) { " dashed" } else { "" };
+            let class = colour_class(group, cell) + dashed;
+            Series { class, ..Series::new(&name, style, Shape::Line(line.collect())) }
+        });
+        let time = Axis::time(&(0.0..span_s), "time since the start, s");
+        let received = Axis::up_to(most, &AxisUnit::bytes("received", most));
+        let panel = Panel::new(String::new(), SIZE, time, received, series.collect());
+        panel.inline_svg("start", &self.text(group))
     }
 
     /// For those who can't see it: when each had all, or how much it had.
@@ -146,10 +119,4 @@ impl Picture<'_> {
         };
         self.lines.iter().map(line).collect::<Vec<_>>().join("; ")
     }
-}
-
-/// The steps of a scale from zero to the largest value.
-fn ticks(largest: f64) -> impl Iterator<Item = f64> {
-    let step = tick_step(largest);
-    (0..).map(move |n| f64::from(n) * step).take_while(move |value| *value <= largest * 1.000_001)
 }

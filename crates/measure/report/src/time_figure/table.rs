@@ -7,12 +7,11 @@ use crate::{axis_unit::AxisUnit, figure::aligned};
 impl TimeFigure {
     /// Mean, minimum and maximum of the samples of each line.
     pub fn table(&self) -> String {
-        let unit = self.unit(self.largest());
+        let unit = self.unit();
         let span = format!("from {:.3} to {:.3} s", self.span_s.start, self.span_s.end);
         let mut text = format!("{}: {}\n{}, {span}\n", self.title, unit.axis, self.about());
         for panel in &self.panels {
-            let label = if panel.counts { "" } else { " (does not count)" };
-            let head = format!("{}{label}", panel.label);
+            let head = panel.heading();
             text += &if head.is_empty() { "\n".to_owned() } else { format!("\n{head}\n") };
             let columns = ["", "samples", "mean", "minimum", "maximum"].map(str::to_owned).to_vec();
             let rows = panel.lines.iter().map(|line| self.row(line, &unit));

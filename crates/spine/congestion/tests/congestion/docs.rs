@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! docs/congestion shows what the code does: the pictures, the table of README.md, the parameters of each
-//! page. `LONGHAUL_BLESS=1` rewrites them.
+//! docs/congestion shows what the code does: the table of README.md, the parameters of each page. `LONGHAUL_BLESS=1` rewrites them.
 
-use longhaul_congestion::{Algorithm, path::Bottleneck, picture, response};
+use longhaul_congestion::{
+    Algorithm,
+    path::{Bottleneck, reference},
+    response,
+};
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -28,35 +31,10 @@ fn current(file: &Path, drawn: &str) -> bool {
 
 const BLESS: &str = "if that is meant: LONGHAUL_BLESS=1 cargo test -p longhaul-congestion";
 
-#[test]
-fn the_pictures_are_current() {
-    let picture = |algorithm: &Algorithm| docs().join(format!("{}.svg", algorithm.name));
-    let blessed: Vec<&Algorithm> = match env::var_os("LONGHAUL_BLESS") {
-        Some(_) => Algorithm::all().iter().collect(),
-        None => documented().collect(),
-    };
-    let stale: Vec<&str> = blessed
-        .into_iter()
-        .filter(|algorithm| {
-            !current(&picture(algorithm), &picture::window_svg(algorithm.default_set()))
-        })
-        .map(|algorithm| algorithm.name)
-        .collect();
-    assert!(stale.is_empty(), "docs/congestion: the code draws {stale:?} otherwise; {BLESS}");
-}
-
-/// CUBIC's window under periodic loss: `W_max` = 1.054 (RTT / p)^0.75 / 0.925, without fast convergence.
-#[test]
-fn the_picture_of_cubics_convergence_is_current() {
-    let cubic = Algorithm::find("cubic").unwrap().default_set().clone();
-    let drawn = picture::convergence_svg(&cubic.with("fast_convergence", 0).unwrap(), 203);
-    assert!(current(&docs().join("cubic-convergence.svg"), &drawn), "{BLESS}");
-}
-
 /// From 20 s on, when every algorithm has left its start behind: the mean queue, drops, and the share of
 /// the link used.
 fn late(path: &Bottleneck, algorithm: &Algorithm) -> (f64, u64, f64) {
-    let samples = picture::samples(path, algorithm.default_set());
+    let samples = reference::samples(path, algorithm.default_set());
     let late: Vec<_> = samples.iter().filter(|sample| sample.at.as_secs_f64() >= 20.0).collect();
     let (first, last) = (late[0], late[late.len() - 1]);
     let room = last.at.since(first.at).as_secs_f64() / path.transmission().as_secs_f64();
@@ -66,7 +44,7 @@ fn late(path: &Bottleneck, algorithm: &Algorithm) -> (f64, u64, f64) {
 }
 
 fn row(algorithm: &Algorithm) -> String {
-    let path = picture::path();
+    let path = reference::bottleneck();
     let (queue, dropped, _) = late(&path, algorithm);
     let short = Bottleneck { buffer_packets: path.buffer_packets / 8, ..path };
     let (.., used) = late(&short, algorithm);

@@ -5,8 +5,7 @@
 //! for every kind of colour vision. It has nine, as many as `cc/` has congestion controls, each of which
 //! has its own in every figure. Colours may look alike in print, so lines differ in dashes and marks as well.
 
-use crate::{distinct::distinct, svg::px};
-use maud::{Markup, html};
+use crate::distinct::distinct;
 use serde::Serialize;
 
 /// The scheme, those that stand out most on white first.
@@ -113,15 +112,26 @@ impl ColourBy {
     }
 }
 
-/// How a line looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a series looks.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Style {
     /// As SVG writes it.
     pub colour: &'static str,
-    /// How many lines before it have the same colour.
-    shade: usize,
-    dash: usize,
-    mark: usize,
+    /// Width of a line, in CSS pixels.
+    pub width: f64,
+    /// Pattern of a line; empty where it is drawn through.
+    pub dash: &'static str,
+    /// Outline of a mark from its middle.
+    pub mark: &'static str,
+    /// How dense areas and boxes are filled.
+    pub fill_opacity: &'static str,
+}
+
+impl Style {
+    /// Without a pattern.
+    pub const fn plain(colour: &'static str, width: f64) -> Self {
+        Self { colour, width, dash: "", mark: MARKS[0], fill_opacity: "0.4" }
+    }
 }
 
 /// The place of each line's colour in the scheme, by what it stands for.
@@ -157,11 +167,14 @@ pub fn places(lines: &[LineKey], by: ColourBy) -> Vec<usize> {
 /// two look alike without colours.
 pub fn styles(lines: &[LineKey], by: ColourBy) -> Vec<Style> {
     let colours: Vec<&str> = places(lines, by).into_iter().map(|place| MUTED[place]).collect();
+    let same_before = |n: usize| colours[..n].iter().filter(|one| **one == colours[n]).count();
     let style = |n: usize| Style {
         colour: colours[n],
-        shade: colours[..n].iter().filter(|colour| **colour == colours[n]).count(),
-        dash: n % DASHES.len(),
-        mark: n % MARKS.len(),
+        width: 1.6,
+        dash: DASHES[n % DASHES.len()],
+        mark: MARKS[n % MARKS.len()],
+        // A box that shares its colour with another is hollow or dense.
+        fill_opacity: ["0.35", "0", "0.8"][same_before(n) % 3],
     };
     (0..lines.len()).map(style).collect()
 }
@@ -170,31 +183,6 @@ pub fn styles(lines: &[LineKey], by: ColourBy) -> Vec<Style> {
 pub fn algorithm_colour(name: &str) -> &'static str {
     let place = ALGORITHMS.iter().find(|(known, _)| *known == name).map_or(0, |(_, place)| *place);
     MUTED[place]
-}
-
-impl Style {
-    /// The pattern of the line; none where it is drawn through.
-    pub fn dash(&self) -> Option<&'static str> {
-        Some(DASHES[self.dash]).filter(|dash| !dash.is_empty())
-    }
-
-    /// How dense the fill of a box is: one that shares its colour with another is hollow or dense.
-    pub fn fill_opacity(&self) -> &'static str {
-        ["0.35", "0", "0.8"][self.shade % 3]
-    }
-
-    /// A mark at a point.
-    pub fn mark(&self, x: f64, y: f64) -> Markup {
-        html! { path.mark d=(format!("M{x:.1} {y:.1}{}", MARKS[self.mark])) fill=(self.colour) {} }
-    }
-
-    /// A line along a path.
-    pub fn line(&self, path: &str, width: f64) -> Markup {
-        html! {
-            path.line d=(path) fill="none" stroke=(self.colour) stroke-width=(px(width))
-                stroke-dasharray=[self.dash()] {}
-        }
-    }
 }
 
 #[cfg(test)]
