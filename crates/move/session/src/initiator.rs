@@ -2,7 +2,7 @@
 //! The initiator's side: connects, and connects again.
 
 use crate::{
-    connection::{FirstHopDialer, open, read_answer},
+    connection::{SessionDialer, open, read_answer},
     core::Core,
     drive::{Opening, SILENCE, drive},
     error::{Error, Loss},
@@ -28,7 +28,7 @@ const LASTING: Duration = Duration::from_secs(5);
 
 /// Keeps a session going, by the first of these routes that works.
 pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
-    let caller = FirstHopDialer::new(core.options());
+    let caller = SessionDialer::new(core.options());
     let (mut at, mut wait) = (0, FIRST_WAIT);
     // Attempts since then: every route is tried, even with a short timeout.
     let (mut last_good, mut tried) = (Instant::now(), 0);
@@ -68,7 +68,7 @@ pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
 }
 
 /// One connection.
-async fn call(core: &Core, caller: &FirstHopDialer, route: &Route) -> Result<(), Loss> {
+async fn call(core: &Core, caller: &SessionDialer, route: &Route) -> Result<(), Loss> {
     let mut wire = Wire::new(caller.connect(route).await?);
     let mut header = open(route, core.session);
     let Options { secret, note, digest, encrypt, .. } = core.options();

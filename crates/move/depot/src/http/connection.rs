@@ -41,6 +41,7 @@ use relay::{
     tcp::{
         ReadHeadError, Source, Stream,
         info::{reset_on_close, written},
+        read_header, with_what_follows,
     },
 };
 use std::{io, net::SocketAddr, time::Duration};
@@ -545,7 +546,7 @@ async fn read_first(
             ProxyRequest::Connect(head) => Message::Connect(Box::new(head)),
         });
     }
-    let header = session::read_header(source, ahead, Header::parse).await;
+    let header = read_header(source, ahead, with_what_follows, Header::parse).await;
     let header = header.map_err(|error| match error {
         ReadHeadError::Malformed(error) => {
             HeadError::Malformed(Fault::bad_request(format!("malformed OPEN: {error}")))
