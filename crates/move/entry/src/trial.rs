@@ -60,8 +60,8 @@ impl DownDepots {
         Self { caller, standings: Arc::default(), questions: Arc::default() }
     }
 
-    fn chooser(&self) -> AsWritten<'_> {
-        AsWritten::new(&self.standings, DOWN_TIME)
+    fn chooser(&self) -> AsWritten {
+        AsWritten::new(Arc::clone(&self.standings), DOWN_TIME)
     }
 
     /// Asks a depot whether it is there, in the background.

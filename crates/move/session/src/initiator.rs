@@ -3,14 +3,16 @@
 
 use crate::{
     connection::{SessionDialer, open, read_answer},
-    core::Core,
+    core::{Core, Figures},
     drive::{Opening, SILENCE, drive},
     error::{Error, Loss},
     options::Options,
     random::random,
+    rounds::{Rounds, end_of},
     route::Route,
     wire::Wire,
 };
+use ::route::{AsWritten, Attempt};
 use protocol::session::{
     SessionId,
     handshake::{Attaching, EARLY_LIMIT, Greeting, Terms},
@@ -19,6 +21,10 @@ use protocol::session::{
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
+use units::Bytes;
+
+/// How long a route is tried last after its first depot could not be reached.
+const AVOID: Duration = Duration::from_secs(30);
 
 /// How long to wait before the first attempt to connect again. Then twice as long each time.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
@@ -29,14 +35,18 @@ const LASTING: Duration = Duration::from_secs(5);
 /// Keeps a session going, by the first of these routes that works.
 pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
     let caller = SessionDialer::new(core.options());
-    let (mut at, mut wait) = (0, FIRST_WAIT);
+    let chooser = AsWritten::new(Arc::default(), AVOID);
+    let (mut rounds, mut wait) = (Rounds::new(&routes, chooser), FIRST_WAIT);
     // Attempts since then: every route is tried, even with a short timeout.
     let (mut last_good, mut tried) = (Instant::now(), 0);
     loop {
         let (before, begun) = (core.figures(), Instant::now());
-        let route = &routes[at % routes.len()];
-        let ended = call(&core, &caller, route).await;
+        let ended = call(&core, &caller, rounds.route()).await;
         let after = core.figures();
+        let moved = |figures: &Figures| figures.acknowledged + figures.received;
+        let bytes = Bytes::new(moved(&after).saturating_sub(moved(&before)));
+        let (end, time) = (end_of(&ended), begun.elapsed());
+        rounds.ended(&Attempt { end, time, bytes });
         let (last, class) = match ended.map_err(Loss::reason) {
             Ok(()) => return,
             Err(Err(error)) => return core.fail(error),
@@ -46,16 +56,14 @@ pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
             return core.fail(Error::Abandoned);
         }
         tried += 1;
-        let has_moved =
-            (after.acknowledged, after.received) != (before.acknowledged, before.received);
         if after.opened > before.opened {
             (last_good, tried) = (Instant::now(), 0);
             // A route by which the other end was reached is worth another try at once, unless it breaks each time.
-            if has_moved || begun.elapsed() > LASTING {
+            if bytes.get() > 0 || begun.elapsed() > LASTING {
                 wait = FIRST_WAIT;
             }
         } else {
-            at += 1;
+            rounds.next();
         }
         let time = last_good.elapsed();
         if time >= core.options().patience && tried >= routes.len() {

@@ -17,6 +17,7 @@ use crate::{
 };
 use protocol::digest::{Algorithm, Digest};
 use reqwest::Url;
+use route::AttemptEnd;
 use std::{
     fs,
     future::Future,
@@ -169,7 +170,12 @@ impl<'c> Transfer<'c> {
         let mut mark = self.sink.held();
         loop {
             self.attempts += 1;
-            let trouble = match self.attempt().await {
+            self.target.ways.begin(self.progress.held());
+            let attempted = self.attempt().await;
+            if matches!(attempted, Ok(_) | Err(Trouble::Continue | Trouble::Restart(_))) {
+                self.tell_chooser(AttemptEnd::Done);
+            }
+            let trouble = match attempted {
                 Ok(Some(status)) => return Ok(status),
                 Ok(None) => match self.complete().await {
                     Ok(()) => return Ok(Status::Complete),
@@ -207,6 +213,7 @@ impl<'c> Transfer<'c> {
                     let next =
                         if self.can_resume() && held.saturating_sub(mark) >= self.real_progress() {
                             // The route has done its part, and is used again.
+                            self.tell_chooser(AttemptEnd::Doubtful);
                             (failures, mark) = (0, held);
                             Next::Again
                         } else {
@@ -227,9 +234,13 @@ impl<'c> Transfer<'c> {
         }
     }
 
+    fn tell_chooser(&self, end: AttemptEnd) {
+        self.target.ways.ended(&self.client.chooser, &self.progress, end);
+    }
+
     /// The way in use has failed without real progress.
     fn next_way(&mut self, error: &Error, may_help: bool) -> Next {
-        self.target.ways.failed(&self.client.standings, &self.progress, error, may_help)
+        self.target.ways.failed(&self.client.chooser, &self.progress, error, may_help)
     }
 
     /// A permanent failure. A part with the wrong digest is removed.
