@@ -21,7 +21,7 @@ use protocol::session::{
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
-use units::Bytes;
+use units::{BackOff, Bytes};
 
 /// How long a route is tried last after its first depot could not be reached.
 const AVOID: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ const LASTING: Duration = Duration::from_secs(5);
 pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
     let caller = SessionDialer::new(core.options());
     let chooser = AsWritten::new(Arc::default(), AVOID);
-    let (mut rounds, mut wait) = (Rounds::new(&routes, chooser), FIRST_WAIT);
+    let (mut rounds, mut failures) = (Rounds::new(&routes, chooser), 0);
     // Attempts since then: every route is tried, even with a short timeout.
     let (mut last_good, mut tried) = (Instant::now(), 0);
     loop {
@@ -60,7 +60,7 @@ pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
             (last_good, tried) = (Instant::now(), 0);
             // A route by which the other end was reached is worth another try at once, unless it breaks each time.
             if bytes.get() > 0 || begun.elapsed() > LASTING {
-                wait = FIRST_WAIT;
+                failures = 0;
             }
         } else {
             rounds.next();
@@ -70,8 +70,8 @@ pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
             return core.fail(Error::NoConnection { time, last, class });
         }
         tracing::debug!(session = %core.session, reason = last, "the connection is lost");
-        sleep(wait).await;
-        wait = (wait * 2).min(core.options().longest_wait);
+        failures += 1;
+        sleep(BackOff::new(FIRST_WAIT, core.options().longest_wait).after(failures)).await;
     }
 }
 

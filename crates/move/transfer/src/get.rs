@@ -11,7 +11,7 @@ use crate::{
     hash::RunningDigest,
     http::Target,
     part::{Identity, PartFile},
-    retry_timing::{back_off, chance},
+    retry_timing::chance,
     sink::{Sink, StreamSink},
     way::Next,
 };
@@ -26,6 +26,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
+use units::BackOff;
 
 /// Real progress, in bytes.
 const PROGRESS_BYTES: u64 = 1_000_000;
@@ -262,7 +263,8 @@ impl<'c> Transfer<'c> {
 
     async fn wait(&self, error: &Error, asked: Option<Duration>, failures: u32) {
         let options = &self.client.options;
-        let own = back_off(options.first_wait, options.longest_wait, failures, chance());
+        let own =
+            BackOff::new(options.first_wait, options.longest_wait).jittered(failures, chance());
         let wait = asked.unwrap_or(own);
         self.progress.note(format!("{error}; tries again in {:.1} s", wait.as_secs_f64()));
         tokio::time::sleep(wait).await;

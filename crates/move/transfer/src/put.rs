@@ -12,7 +12,7 @@ use crate::{
     error::Trouble,
     hash::RunningDigest,
     http::{Http, Target, detail, failed, host, redirection, refusal},
-    retry_timing::{back_off, chance},
+    retry_timing::chance,
     source::{Copies, ends_elsewhere},
     way::Next,
 };
@@ -31,6 +31,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 use tokio::task::spawn_blocking;
+use units::BackOff;
 
 const MAX_REDIRECTS: usize = 10;
 
@@ -214,7 +215,8 @@ impl Upload<'_> {
             if failures > options.retries {
                 return Err(error);
             }
-            let own = back_off(options.first_wait, options.longest_wait, failures, chance());
+            let own =
+                BackOff::new(options.first_wait, options.longest_wait).jittered(failures, chance());
             let wait = asked.unwrap_or(own);
             self.progress.note(format!("{error}; tries again in {:.1} s", wait.as_secs_f64()));
             tokio::time::sleep(wait).await;
