@@ -9,22 +9,48 @@ use protocol::{
     Authority, DepotAddress, Fetch,
     session::{Hop, Open, Target},
 };
-use route::{AsWritten, Chooser, Destination, Standings};
-use std::{collections::HashMap, iter, time::Instant};
+use route::{AsWritten, Attempt, AttemptEnd, Chooser, Destination, Standings};
+use std::{collections::HashMap, iter, slice, sync::Arc, time::Instant};
+use units::Bytes;
 
 /// The state of the depots that detours avoid or use. It is bounded by the configuration.
 #[derive(Debug, Default)]
-pub(crate) struct FailoverRoutes(Standings);
+pub(crate) struct FailoverRoutes(Arc<Standings>);
+
+/// An attempt by a next hop, under way.
+pub(crate) struct Trying {
+    begun: Instant,
+    before: u64,
+}
+
+impl Trying {
+    /// The transfer has moved so many bytes before.
+    pub(crate) fn begin(moved: u64) -> Self {
+        Self { begun: Instant::now(), before: moved }
+    }
+
+    /// It has ended, when the transfer has moved so many.
+    pub(crate) fn end(&self, end: AttemptEnd, moved: u64) -> Attempt {
+        let bytes = Bytes::new(moved.saturating_sub(self.before));
+        Attempt { end, time: self.begun.elapsed(), bytes }
+    }
+}
 
 impl FailoverRoutes {
-    /// A next hop has failed, or is of little use. One that no detour names is not remembered: clients choose
-    /// those, and could fill the memory with them.
-    pub(crate) fn failed(&self, next: &Authority, config: &Config) {
-        let now = Instant::now();
-        let named = config.detours.iter().flat_map(Detour::depots);
-        for depot in named.filter(|depot| depot.authority == *next) {
-            self.0.failed(depot, now);
+    /// An attempt by a next hop has ended. One that no detour names is not remembered: clients choose those, and could
+    /// fill the memory with them.
+    pub(crate) fn ended(&self, next: &Authority, config: &Config, attempt: &Attempt) {
+        for detour in &config.detours {
+            let to = Destination::Named(detour.around.authority.clone());
+            let chooser = self.chooser(detour);
+            for depot in detour.depots().filter(|depot| depot.authority == *next) {
+                chooser.ended(&to, slice::from_ref(depot), attempt);
+            }
         }
+    }
+
+    fn chooser(&self, detour: &Detour) -> AsWritten {
+        AsWritten::new(Arc::clone(&self.0), detour.avoid.into())
     }
 
     /// Keeps the checks of these depots only.
@@ -51,8 +77,7 @@ impl FailoverRoutes {
     ) -> Vec<R> {
         let chains: Vec<[DepotAddress; 1]> = routes.iter().map(|route| [next(route)]).collect();
         let chains: Vec<&[DepotAddress]> = chains.iter().map(|chain| &chain[..]).collect();
-        let chooser = AsWritten::new(&self.0, detour.avoid.into());
-        let plan = chooser.plan(&Destination::Named(to.clone()), &chains);
+        let plan = self.chooser(detour).plan(&Destination::Named(to.clone()), &chains);
         let mut routes: Vec<_> = routes.into_iter().map(Some).collect();
         plan.all().iter().filter_map(|at| routes[*at].take()).collect()
     }
@@ -126,7 +151,7 @@ mod tests {
     fn only_depots_of_detours_are_remembered() {
         let (config, routes) = (config("straight = true"), FailoverRoutes::default());
         for name in ["a.example:3880", "b.example:3880", "a.example:1", "chosen.example:3880"] {
-            routes.failed(&name.parse().unwrap(), &config);
+            fail(&routes, name, &config);
         }
         let standing = |name: &str| routes.0.of(&depot(name), Duration::from_secs(60));
         let names = ["a.example:3880", "b.example:3880", "a.example:1", "chosen.example:3880"];
@@ -140,6 +165,25 @@ mod tests {
             ["a.example:3880", "b.example:3880", "c.example:3880"]
                 .map(|name| (name.to_owned(), true))
         );
+    }
+
+    fn end(routes: &FailoverRoutes, next: &str, config: &Config, end: AttemptEnd) {
+        routes.ended(&next.parse().unwrap(), config, &Trying::begin(0).end(end, 0));
+    }
+
+    fn fail(routes: &FailoverRoutes, next: &str, config: &Config) {
+        end(routes, next, config, AttemptEnd::Unreached);
+    }
+
+    #[test]
+    fn only_what_speaks_against_a_next_hop_is_remembered() {
+        let (config, routes) = (config("straight = true"), FailoverRoutes::default());
+        for harmless in [AttemptEnd::Done, AttemptEnd::Refused, AttemptEnd::OfHost] {
+            end(&routes, "a.example:3880", &config, harmless);
+        }
+        assert_eq!(order(&routes, &config, "a.example"), "abco");
+        end(&routes, "a.example:3880", &config, AttemptEnd::Stalled);
+        assert_eq!(order(&routes, &config, "a.example"), "bcoa");
     }
 
     /// The next hops of a request in their order, by the first letters of their names.
@@ -161,12 +205,12 @@ mod tests {
         routes.checked(&depot("a.example"), false);
         assert_eq!(order("a.example"), "bcoa");
         // What was never asked may do better than what has failed, and that better than what is down.
-        routes.failed(&"b.example:3880".parse().unwrap(), &config);
+        fail(&routes, "b.example:3880", &config);
         assert_eq!(order("a.example"), "coba");
         routes.checked(&depot("a.example"), true);
         assert_eq!(order("a.example"), "acob");
         // A request has found that it fails, and later checks that it is up: but not that it was down.
-        routes.failed(&"a.example:3880".parse().unwrap(), &config);
+        fail(&routes, "a.example:3880", &config);
         routes.checked(&depot("a.example"), true);
         assert_eq!(order("a.example"), "coab");
         routes.checked(&depot("a.example"), false);

@@ -15,11 +15,12 @@ use std::{
     time::Duration,
 };
 use tokio::{sync::Notify, time::Instant};
+use units::BackOff;
 
 /// The most next depots that are kept ready at a time.
 const MOST: usize = 64;
 /// How long a depot that has refused, or cannot be reached, is left alone: at first, and at last.
-const PAUSE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(60)];
+const PAUSE: BackOff = BackOff::new(Duration::from_secs(2), Duration::from_secs(60));
 
 /// The next depots that were asked lately.
 #[derive(Debug, Default)]
@@ -39,7 +40,7 @@ pub(crate) struct NextDepot {
     pub address: Option<IpAddr>,
     used: Instant,
     /// For how long it is left alone, and since when.
-    pause: Option<(Duration, Instant)>,
+    pause: Option<(u32, Instant)>,
     /// Whether connections are being opened to it, or agreed upon.
     is_busy: bool,
 }
@@ -93,7 +94,9 @@ impl NextDepots {
         add_sites(&mut depots, config);
         let mut due = Vec::new();
         for (key, depot) in depots.iter_mut() {
-            let rests = depot.pause.is_some_and(|(time, since)| since.elapsed() < time);
+            let rests = depot
+                .pause
+                .is_some_and(|(failures, since)| since.elapsed() < PAUSE.after(failures));
             if !depot.is_busy && !rests {
                 depot.is_busy = true;
                 due.push((key.clone(), depot.clone()));
@@ -110,8 +113,8 @@ impl NextDepots {
         match result {
             Ok(()) => depot.pause = None,
             Err(reason) => {
-                let longer = depot.pause.map_or(PAUSE[0], |(time, _)| (time * 2).min(PAUSE[1]));
-                let seconds = longer.as_secs();
+                let failures = depot.pause.map_or(1, |(failures, _)| failures.saturating_add(1));
+                let seconds = PAUSE.after(failures).as_secs();
                 let depot_name = depot.fetch.next.to_string();
                 tracing::warn!(
                     upstream = depot_name,
@@ -119,7 +122,7 @@ impl NextDepots {
                     seconds,
                     "no warm connections to this depot for some seconds"
                 );
-                depot.pause = Some((longer, Instant::now()));
+                depot.pause = Some((failures, Instant::now()));
             }
         }
     }

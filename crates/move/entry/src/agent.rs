@@ -27,7 +27,7 @@ mod web;
 pub use config::{Config, Login};
 
 use crate::{
-    chain::{ChainError, FirstHopDialer},
+    chain::{ChainError, EntryDialer},
     connections::{Live, Route},
     shares::{Share, Shares},
     trial::{DownDepots, OpenError, Unconnected},
@@ -77,7 +77,7 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Agent {
     settings: Settings<Config>,
-    caller: Arc<FirstHopDialer>,
+    caller: Arc<EntryDialer>,
     down: DownDepots,
     live: Live,
     guesses: Guesses,
@@ -99,7 +99,7 @@ pub(crate) struct Failed {
 impl Agent {
     /// One with these settings, which come from `file` if there is one.
     pub fn new(config: Config, file: Option<PathBuf>) -> Arc<Self> {
-        let caller = Arc::new(FirstHopDialer::new(config.ca.clone()));
+        let caller = Arc::new(EntryDialer::new(config.ca.clone()));
         Arc::new(Self {
             settings: Settings::new(config, file),
             down: DownDepots::new(Arc::clone(&caller)),

@@ -6,21 +6,21 @@ use bytes::BytesMut;
 use host::Carried;
 use http::StatusCode;
 use protocol::{
-    Authority, DepotAddress, Scheme,
+    Authority, DepotAddress,
     http::{Fault, ProxyError},
-    session::{
-        ALPN, Answer, FIRST_BYTE, Header, Hop, HopReport, MAX_HEADER, Open, SessionId, Target,
-    },
+    session::{Answer, Answers, Header, Hop, HopReport, Malformed, Open, SessionId, Target},
 };
 use relay::{
     dial::{Class, Connector, Dialer, FaultSource, Names, Refusal, Resolver, resolver},
-    tcp::{Stream, congestion::Overruled, socket_options::HopOptions, tls_files::LazyClient},
+    tcp::{
+        Incoming, ReadHeadError, Stream, congestion::Overruled, read_header,
+        socket_options::HopOptions,
+    },
 };
-use route::{Route, server_peer};
+use route::{FirstHopDialer, Route, server_peer};
 use rustix::net::{self, RecvFlags, SendFlags};
 use socket2::Socket;
 use std::{
-    future::poll_fn,
     io::{self, ErrorKind},
     net::SocketAddr,
     os::fd::{AsFd, BorrowedFd},
@@ -32,11 +32,6 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 use units::Bytes;
-
-/// Magic, version, kind and length: what says how long a header is.
-const FIXED: usize = 8;
-/// Of the time for a route, the part (one in so many) that is not told to the depots, so that their answer comes first.
-const KEPT: u32 = 8;
 
 /// Why there is no session.
 #[derive(Debug, thiserror::Error)]
@@ -183,8 +178,7 @@ fn random<const N: usize>() -> [u8; N] {
 fn open_header(depots: &[DepotAddress], server: &Authority, until: Instant) -> Vec<u8> {
     let hops = depots[1..].iter().cloned().map(Hop::from).collect();
     let target = Target::Tcp { server: server.clone(), proxy_protocol: false };
-    let left = until.saturating_duration_since(Instant::now());
-    let answer_within = Some(left.saturating_sub(left / KEPT));
+    let answer_within = Some(Open::time_for_next(until.saturating_duration_since(Instant::now())));
     let open = Open { answer_within, ..Open::new(SessionId(random()), hops, target) };
     open.to_bytes().expect("a route of 16 hops fits into a header")
 }
@@ -235,54 +229,55 @@ fn start_connecting(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     connected
 }
 
-/// What a header can be sent on, and read from without a byte more.
-trait Headers {
+/// A connection that OPEN can be sent on, and that is read without a byte more than ANSWER.
+trait Connection {
     async fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    async fn read(&mut self, bytes: &mut [u8]) -> io::Result<()>;
+    async fn receive(&mut self, answers: &mut Answers) -> Result<Answer, ReadHeadError<Malformed>>;
 }
 
 /// The final answer, and how long the headers were.
-async fn ask(connection: &mut impl Headers, question: &[u8]) -> io::Result<(Answer, Carried)> {
-    let invalid = |text: String| io::Error::new(ErrorKind::InvalidData, text);
+async fn ask(connection: &mut impl Connection, question: &[u8]) -> io::Result<(Answer, Carried)> {
     connection.send(question).await?;
-    let mut received = 0;
+    let mut answers = Answers::default();
     loop {
-        let header = read_header(connection).await?;
-        received += header.len() as u64;
-        let parsed = Header::parse_answer(&header).map_err(|error| invalid(error.to_string()))?;
-        match parsed {
-            Some((answer, _)) if answer.is_interim() => {}
-            Some((answer, _)) => {
-                let sent = Bytes::new(question.len() as u64);
-                return Ok((answer, Carried { sent, received: Bytes::new(received) }));
-            }
-            None => return Err(invalid("its header is too short".to_owned())),
+        let answer = connection.receive(&mut answers).await.map_err(unanswered)?;
+        if !answer.is_interim() {
+            let (sent, received) = (question.len() as u64, answers.length() as u64);
+            return Ok((
+                answer,
+                Carried { sent: Bytes::new(sent), received: Bytes::new(received) },
+            ));
         }
     }
 }
 
-/// One header and not a byte more.
-async fn read_header(connection: &mut impl Headers) -> io::Result<Vec<u8>> {
-    let mut header = vec![0; FIXED];
-    connection.read(&mut header).await?;
-    let length = usize::from(u16::from_be_bytes([header[FIXED - 2], header[FIXED - 1]]));
-    if header[0] != FIRST_BYTE || FIXED + length > MAX_HEADER {
-        return Err(io::Error::new(ErrorKind::InvalidData, "it does not speak sessions"));
-    }
-    header.resize(FIXED + length, 0);
-    connection.read(&mut header[FIXED..]).await?;
-    Ok(header)
+/// The next answer, and not a byte more, so that what follows is left to the socket's owner.
+async fn next_answer(
+    source: &mut impl Incoming,
+    answers: &mut Answers,
+) -> Result<Answer, ReadHeadError<Malformed>> {
+    let next = |bytes: &[u8]| answers.next(bytes);
+    read_header(source, &mut BytesMut::new(), Header::missing, next).await
 }
 
-fn closed() -> io::Error {
-    io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection")
+fn unanswered(error: ReadHeadError<Malformed>) -> io::Error {
+    match error {
+        ReadHeadError::Io(error) => error,
+        ReadHeadError::Malformed(error) => {
+            let text = format!("it does not speak sessions: {error}");
+            io::Error::new(ErrorKind::InvalidData, text)
+        }
+        ReadHeadError::Closed | ReadHeadError::CutOff | ReadHeadError::TooLarge => {
+            io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection")
+        }
+    }
 }
 
 /// Somebody else's socket.
 struct Borrowed<'s>(AsyncFd<BorrowedFd<'s>>);
 
-impl Headers for Borrowed<'_> {
+impl Connection for Borrowed<'_> {
     async fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         while !bytes.is_empty() {
@@ -293,65 +288,52 @@ impl Headers for Borrowed<'_> {
         Ok(())
     }
 
-    async fn read(&mut self, mut rest: &mut [u8]) -> io::Result<()> {
-        while !rest.is_empty() {
-            let receive =
-                |fd: &BorrowedFd<'_>| Ok(net::recv(fd, &mut *rest, RecvFlags::DONTWAIT)?.0);
-            let count = self.0.async_io(Interest::READABLE, receive).await?;
-            if count == 0 {
-                return Err(closed());
-            }
-            rest = &mut rest[count..];
-        }
-        Ok(())
+    async fn receive(&mut self, answers: &mut Answers) -> Result<Answer, ReadHeadError<Malformed>> {
+        next_answer(self, answers).await
     }
 }
 
-impl Headers for Stream {
+impl Incoming for Borrowed<'_> {
+    async fn read(&mut self, buffer: &mut BytesMut, most: usize) -> io::Result<usize> {
+        let mut bytes = vec![0; most];
+        let receive =
+            |fd: &BorrowedFd<'_>| Ok(net::recv(fd, &mut bytes[..], RecvFlags::DONTWAIT)?.0);
+        let received = self.0.async_io(Interest::READABLE, receive).await?;
+        buffer.extend_from_slice(&bytes[..received]);
+        Ok(received)
+    }
+}
+
+impl Connection for Stream {
     async fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let (_, mut sink) = self.split();
         while !bytes.is_empty() {
-            let sent = poll_fn(|context| self.poll_write(context, bytes)).await?;
+            let sent = sink.write(bytes).await?;
             bytes = &bytes[sent..];
         }
-        poll_fn(|context| self.poll_flush(context)).await
+        sink.flush().await
     }
 
-    async fn read(&mut self, mut rest: &mut [u8]) -> io::Result<()> {
-        let mut buffer = BytesMut::new();
-        while !rest.is_empty() {
-            let most = rest.len();
-            let count = poll_fn(|context| self.poll_read(context, &mut buffer, most)).await?;
-            if count == 0 {
-                return Err(closed());
-            }
-            rest[..count].copy_from_slice(&buffer.split());
-            rest = &mut rest[count..];
-        }
-        Ok(())
+    async fn receive(&mut self, answers: &mut Answers) -> Result<Answer, ReadHeadError<Malformed>> {
+        next_answer(&mut self.split().0, answers).await
     }
 }
 
 /// Makes connections of its own.
 #[derive(Debug)]
-pub struct FirstHopDialer {
+pub struct EntryDialer {
+    /// Apart from servers: a client can have as many of their names looked up as there may be at a time.
+    depots: FirstHopDialer,
     names: Names,
-    /// Apart from those of servers: a client can have as many of these looked up as there may be at a time.
-    depot_names: Names,
     overruled: Overruled,
-    tls: LazyClient,
     mark: Option<u32>,
 }
 
-impl FirstHopDialer {
+impl EntryDialer {
     /// With certificates (PEM) of further authorities to trust for depots over TLS.
     pub fn new(ca: Option<PathBuf>) -> Self {
-        Self {
-            names: Names::default(),
-            depot_names: Names::default(),
-            overruled: Overruled::default(),
-            tls: LazyClient::new(ca, ALPN),
-            mark: None,
-        }
+        let (names, overruled) = (Names::default(), Overruled::default());
+        Self { depots: FirstHopDialer::new(ca), names, overruled, mark: None }
     }
 
     /// Marks its connections, so that rules of this host tell them apart.
@@ -406,8 +388,7 @@ impl FirstHopDialer {
         depot: &DepotAddress,
         time: Duration,
     ) -> Result<Stream, ChainError> {
-        let is_tls = depot.scheme == Scheme::Https;
-        let connected = self.dial(&depot.authority, is_tls, (&self.depot_names, time)).await;
+        let connected = self.depots.connect(depot, &self.options(), time).await;
         connected.map_err(|refusal| {
             let (depot, error) = (depot.to_string(), of_refusal(&refusal));
             match refusal.source {
@@ -422,26 +403,17 @@ impl FirstHopDialer {
     /// # Errors
     /// Why there is none.
     pub async fn connect(&self, to: &Authority, time: Duration) -> Result<Stream, Refusal> {
-        self.dial(to, false, (&self.names, time)).await
-    }
-
-    async fn dial(
-        &self,
-        to: &Authority,
-        is_tls: bool,
-        (names, time): (&Names, Duration),
-    ) -> Result<Stream, Refusal> {
-        let tls = is_tls.then(|| self.tls.get()).transpose();
-        let tls = tls.map_err(|error| Refusal::of_host(error.to_string(), false))?;
-        let client = || tls.clone().expect("made for peers that speak TLS");
+        let none = || unreachable!("a server is asked without TLS");
         let dialer = Dialer {
-            connector: Connector { tls: &client, overruled: &self.overruled },
-            resolver: Resolver { names, client: resolver::OWN },
+            connector: Connector { tls: &none, overruled: &self.overruled },
+            resolver: Resolver { names: &self.names, client: resolver::OWN },
             time,
         };
-        let peer = server_peer(to, is_tls);
-        let options = HopOptions { keepalive: true, mark: self.mark, ..HopOptions::default() };
-        dialer.dial(&peer, &options).await
+        dialer.dial(&server_peer(to, false), &self.options()).await
+    }
+
+    fn options(&self) -> HopOptions<'_> {
+        HopOptions { keepalive: true, mark: self.mark, ..HopOptions::default() }
     }
 }
 

@@ -37,7 +37,7 @@ pub use status::{Report, status};
 pub use steering::guard;
 
 use crate::{
-    chain::FirstHopDialer,
+    chain::EntryDialer,
     connections::Live,
     shares::Shares,
     short::Choice,
@@ -170,7 +170,7 @@ struct Table {
 impl Interceptor {
     /// One with these settings, which come from `file` if there is one.
     pub fn new(config: Config, file: Option<PathBuf>) -> Arc<Self> {
-        let caller = FirstHopDialer::new(config.ca.clone()).with_mark(ruleset::OWN);
+        let caller = EntryDialer::new(config.ca.clone()).with_mark(ruleset::OWN);
         Arc::new(Self {
             settings: Settings::new(config, file),
             down: DownDepots::new(Arc::new(caller)),

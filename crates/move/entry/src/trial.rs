@@ -9,7 +9,7 @@
 //! [`DOWN_TIME`].
 
 use crate::{
-    chain::{ChainError, FirstHopDialer},
+    chain::{ChainError, EntryDialer},
     connections,
     short::Choice,
 };
@@ -42,7 +42,7 @@ pub(crate) enum Maker {
 /// Depots that are down.
 #[derive(Debug)]
 pub(crate) struct DownDepots {
-    caller: Arc<FirstHopDialer>,
+    caller: Arc<EntryDialer>,
     standings: Arc<Standings>,
     questions: Arc<Mutex<HashMap<DepotAddress, Question>>>,
 }
@@ -56,12 +56,12 @@ enum Question {
 
 impl DownDepots {
     /// None so far; `caller` asks.
-    pub(crate) fn new(caller: Arc<FirstHopDialer>) -> Self {
+    pub(crate) fn new(caller: Arc<EntryDialer>) -> Self {
         Self { caller, standings: Arc::default(), questions: Arc::default() }
     }
 
-    fn chooser(&self) -> AsWritten<'_> {
-        AsWritten::new(&self.standings, DOWN_TIME)
+    fn chooser(&self) -> AsWritten {
+        AsWritten::new(Arc::clone(&self.standings), DOWN_TIME)
     }
 
     /// Asks a depot whether it is there, in the background.
@@ -255,7 +255,7 @@ mod tests {
 
     /// Whether a depot is left alone, once it has been asked if it was.
     async fn is_down_after(depot: &DepotAddress, error: ChainError, maker: Maker) -> bool {
-        let down = DownDepots::new(Arc::new(FirstHopDialer::new(None)));
+        let down = DownDepots::new(Arc::new(EntryDialer::new(None)));
         let to = Destination::Named("server:80".parse().unwrap());
         let depots = [depot.clone()];
         let route = Route { depots: &depots, server: to.server(), short: None };

@@ -8,6 +8,7 @@ use crate::{
 use protocol::DepotAddress;
 use std::{
     fmt::Debug,
+    sync::Arc,
     time::{Duration, Instant},
 };
 use units::Bytes;
@@ -17,7 +18,7 @@ pub trait Chooser: Debug + Send + Sync {
     /// The order in which to try these chains of depots to a destination. An empty chain is the way without depots.
     fn plan(&self, to: &Destination, chains: &[&[DepotAddress]]) -> Plan;
 
-    /// An attempt by one of these chains has ended.
+    /// An attempt by one of these chains has ended, successful or not.
     fn ended(&self, to: &Destination, chain: &[DepotAddress], attempt: &Attempt);
 }
 
@@ -60,6 +61,8 @@ pub enum AttemptEnd {
     Unreached,
     /// The first depot took the connection, and was silent or broke it off.
     Doubtful,
+    /// The first depot was slower than it may be, for too long.
+    Stalled,
     /// A depot refused.
     Refused,
     /// The depots have reached each other, and not the destination.
@@ -70,20 +73,20 @@ pub enum AttemptEnd {
 
 /// Routes in the order in which they are written, except that those by whose first depot nothing goes come last: one that
 /// has failed within a time, and after those one that is down.
-#[derive(Debug, Clone, Copy)]
-pub struct AsWritten<'s> {
-    standings: &'s Standings,
+#[derive(Debug, Clone)]
+pub struct AsWritten {
+    standings: Arc<Standings>,
     avoid: Duration,
 }
 
-impl<'s> AsWritten<'s> {
+impl AsWritten {
     /// By these standings. A depot is avoided for a time after it has failed.
-    pub fn new(standings: &'s Standings, avoid: Duration) -> Self {
+    pub fn new(standings: Arc<Standings>, avoid: Duration) -> Self {
         Self { standings, avoid }
     }
 }
 
-impl Chooser for AsWritten<'_> {
+impl Chooser for AsWritten {
     fn plan(&self, _: &Destination, chains: &[&[DepotAddress]]) -> Plan {
         let standing = |chain: &&[DepotAddress]| {
             chain.first().map_or(Standing::Good, |depot| self.standings.of(depot, self.avoid))
@@ -96,7 +99,8 @@ impl Chooser for AsWritten<'_> {
     }
 
     fn ended(&self, _: &Destination, chain: &[DepotAddress], attempt: &Attempt) {
-        if let (AttemptEnd::Unreached, Some(depot)) = (attempt.end, chain.first()) {
+        let is_of_little_use = matches!(attempt.end, AttemptEnd::Unreached | AttemptEnd::Stalled);
+        if let Some(depot) = chain.first().filter(|_| is_of_little_use) {
             self.standings.failed(depot, Instant::now());
         }
     }
@@ -108,8 +112,8 @@ mod tests {
 
     #[test]
     fn routes_that_failed_come_last() {
-        let standings = Standings::default();
-        let chooser = AsWritten::new(&standings, Duration::from_secs(60));
+        let standings = Arc::new(Standings::default());
+        let chooser = AsWritten::new(Arc::clone(&standings), Duration::from_secs(60));
         let chains: [Vec<DepotAddress>; 4] =
             ["a", "b", "c", ""].map(|name| name.parse().into_iter().collect());
         let chains: Vec<&[DepotAddress]> = chains.iter().map(Vec::as_slice).collect();
@@ -135,7 +139,9 @@ mod tests {
         end(1, AttemptEnd::Unreached);
         end(3, AttemptEnd::Unreached);
         assert_eq!(order(), (vec![0, 2, 3, 1], 3));
+        end(2, AttemptEnd::Stalled);
+        assert_eq!(order(), (vec![0, 3, 1, 2], 2));
         standings.checked(&chains[0][0], false);
-        assert_eq!(order(), (vec![2, 3, 1, 0], 2));
+        assert_eq!(order(), (vec![3, 1, 2, 0], 1));
     }
 }

@@ -16,6 +16,7 @@
 //! chain        the depots of a route, as text
 //! standing     what is known of depots: failed lately, down
 //! choice       the order in which routes are tried
+//! dial         connections to first depots
 //! peer         hosts and ports as addresses to connect to
 //! short_rule   destinations that are reached directly since their connections are short
 //! ```
@@ -23,6 +24,7 @@
 mod chain;
 mod choice;
 mod destination;
+mod dial;
 mod peer;
 mod short_rule;
 mod standing;
@@ -31,6 +33,7 @@ mod table;
 pub use chain::{ChainTextError, read_chain};
 pub use choice::{AsWritten, Attempt, AttemptEnd, Chooser, Plan};
 pub use destination::{Destination, Match, MatchError};
+pub use dial::FirstHopDialer;
 pub use peer::{authority_of, depot_peer, server_peer};
 pub use short_rule::{FirstContact, ShortRule};
 pub use standing::{Standing, Standings};

@@ -2,7 +2,7 @@
 //! The acceptor's side of one session: takes it, and takes each further connection of it.
 
 use crate::{
-    connection::{FirstHopDialer, open, read_answer},
+    connection::{SessionDialer, open, read_answer},
     core::Core,
     digest::Beginning,
     drive::{Opening, PROOF_TIME, drive},
@@ -53,7 +53,7 @@ pub(crate) enum Arrivals {
     /// A listener hands them over.
     Listener(mpsc::Receiver<Arrival>, Registration),
     /// The two ends meet at a depot again.
-    Meeting(Box<FirstHopDialer>, Vec<Route>),
+    Meeting(Box<SessionDialer>, Vec<Route>),
 }
 
 /// A session that an initiator asks for.
@@ -97,7 +97,7 @@ impl Incoming {
         options: &Options,
         mut waiting: impl FnMut(),
     ) -> Result<Self, Error> {
-        let caller = Box::new(FirstHopDialer::new(options));
+        let caller = Box::new(SessionDialer::new(options));
         let begun = Instant::now();
         loop {
             let mut last = None;
@@ -325,7 +325,7 @@ impl Arrivals {
 
 /// Goes to a depot and waits for the initiator there; with the connection, and the first record of the initiator.
 async fn meeting(
-    caller: &FirstHopDialer,
+    caller: &SessionDialer,
     route: &Route,
     session: SessionId,
     key: impl FnOnce(SealedStart) -> Option<PreSharedKey>,
@@ -384,7 +384,7 @@ pub(crate) fn key_of_secret(secret: &[u8]) -> Option<PreSharedKey> {
 }
 
 async fn greet(
-    caller: &FirstHopDialer,
+    caller: &SessionDialer,
     route: &Route,
     session: SessionId,
     secret: &[u8],
@@ -404,7 +404,7 @@ async fn greet(
     Ok((hello, wire))
 }
 
-async fn meet_again(caller: &FirstHopDialer, route: &Route, core: &Core) -> Result<Arrival, Loss> {
+async fn meet_again(caller: &SessionDialer, route: &Route, core: &Core) -> Result<Arrival, Loss> {
     let key = |start| match start {
         SealedStart::Hello => key_of_secret(&core.options().secret),
         SealedStart::Attach => core.terms().map(|(key, _, _)| PreSharedKey::of_key(&key)),

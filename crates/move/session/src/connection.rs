@@ -9,52 +9,27 @@ use crate::{
 };
 use ::protocol::{
     DepotId,
-    session::{ALPN, Answer, Congestion, Header, MAX_HEADER, SessionId},
+    session::{Answer, Answers, Congestion, SessionId},
 };
-use ::route::depot_peer;
-use bytes::Buf;
-use host::FileError;
+use ::route::FirstHopDialer;
 use http::StatusCode;
-use relay::{
-    dial::{Connector, Dialer, Names, Resolver},
-    tcp::{
-        Stream, congestion::Overruled, info::SocketPacing, socket_options::HopOptions,
-        tls_files::LazyClient,
-    },
-};
-use std::{
-    io,
-    net::{IpAddr, Ipv4Addr},
-    sync::Arc,
-};
+use relay::tcp::{Stream, info::SocketPacing, socket_options::HopOptions};
 
-/// Connects to first hops.
+/// Connects to first hops, with the options of a session.
 #[derive(Debug)]
-pub(crate) struct FirstHopDialer {
-    names: Names,
-    overruled: Overruled,
+pub(crate) struct SessionDialer {
+    dialer: FirstHopDialer,
     options: Options,
-    tls: LazyClient,
 }
 
-impl FirstHopDialer {
+impl SessionDialer {
     pub(crate) fn new(options: &Options) -> Self {
-        let (names, overruled) = (Names::default(), Overruled::default());
-        let tls = LazyClient::new(options.ca.clone(), ALPN);
-        Self { names, overruled, options: options.clone(), tls }
+        Self { dialer: FirstHopDialer::new(options.ca.clone()), options: options.clone() }
     }
 
     /// A connection to the first hop of a route.
     pub(crate) async fn connect(&self, route: &Route) -> Result<Stream, Loss> {
         let hop = route.first();
-        let peer = depot_peer(&hop.address);
-        let unreadable =
-            |error: FileError| Error::Source(Arc::new(io::Error::other(error.to_string())));
-        let tls = peer.tls.then(|| self.tls.get()).transpose().map_err(unreadable)?;
-        let client = || tls.clone().expect("made for peers that speak TLS");
-        let connector = Connector { tls: &client, overruled: &self.overruled };
-        let resolver = Resolver { names: &self.names, client: IpAddr::V4(Ipv4Addr::LOCALHOST) };
-        let dialer = Dialer { connector, resolver, time: self.options.connect_timeout };
         let rate = [hop.pacing, self.options.limit_rate].into_iter().flatten().min();
         let options = HopOptions {
             congestion: hop.congestion.as_ref().map(Congestion::as_str),
@@ -62,7 +37,8 @@ impl FirstHopDialer {
             keepalive: true,
             ..HopOptions::default()
         };
-        let stream = dialer.dial(&peer, &options).await?;
+        let stream =
+            self.dialer.connect(&hop.address, &options, self.options.connect_timeout).await?;
         stream.wire().pace(options.spacing)?;
         Ok(stream)
     }
@@ -88,29 +64,23 @@ pub(crate) async fn read_answer(
     reader: &mut Reader<'_>,
     mut interim: impl FnMut(&Answer),
 ) -> Result<Answer, Loss> {
+    let mut answers = Answers::default();
     loop {
-        let ahead = reader.ahead();
-        if let Some((answer, length)) = Header::parse_answer(ahead)? {
-            ahead.advance(length);
-            if answer.is_interim() {
-                interim(&answer);
-                continue;
+        let answer = reader.header(|bytes| answers.next(bytes)).await?;
+        if answer.is_interim() {
+            interim(&answer);
+            continue;
+        }
+        return match answer.fault() {
+            // The error may be temporary, or limited to this route: retry.
+            Some(fault) if fault.status.is_server_error() => {
+                Err(Loss::Connection(fault.to_string()))
             }
-            return match answer.fault() {
-                // The error may be temporary, or limited to this route: retry.
-                Some(fault) if fault.status.is_server_error() => {
-                    Err(Loss::Connection(fault.to_string()))
-                }
-                Some(fault) => Err(Loss::Fatal(Error::Refused(fault))),
-                None => {
-                    reader.answered();
-                    Ok(answer)
-                }
-            };
-        }
-        if ahead.len() > MAX_HEADER {
-            return Err(Loss::Connection("ANSWER is too long".to_owned()));
-        }
-        reader.read_more().await?;
+            Some(fault) => Err(Loss::Fatal(Error::Refused(fault))),
+            None => {
+                reader.answered();
+                Ok(answer)
+            }
+        };
     }
 }

@@ -2,15 +2,17 @@
 //! The initiator's side: connects, and connects again.
 
 use crate::{
-    connection::{FirstHopDialer, open, read_answer},
-    core::Core,
+    connection::{SessionDialer, open, read_answer},
+    core::{Core, Figures},
     drive::{Opening, SILENCE, drive},
     error::{Error, Loss},
     options::Options,
     random::random,
+    rounds::{Rounds, end_of},
     route::Route,
     wire::Wire,
 };
+use ::route::{AsWritten, Attempt};
 use protocol::session::{
     SessionId,
     handshake::{Attaching, EARLY_LIMIT, Greeting, Terms},
@@ -19,6 +21,10 @@ use protocol::session::{
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
+use units::{BackOff, Bytes};
+
+/// How long a route is tried last after its first depot could not be reached.
+const AVOID: Duration = Duration::from_secs(30);
 
 /// How long to wait before the first attempt to connect again. Then twice as long each time.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
@@ -28,15 +34,19 @@ const LASTING: Duration = Duration::from_secs(5);
 
 /// Keeps a session going, by the first of these routes that works.
 pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
-    let caller = FirstHopDialer::new(core.options());
-    let (mut at, mut wait) = (0, FIRST_WAIT);
+    let caller = SessionDialer::new(core.options());
+    let chooser = AsWritten::new(Arc::default(), AVOID);
+    let (mut rounds, mut failures) = (Rounds::new(&routes, chooser), 0);
     // Attempts since then: every route is tried, even with a short timeout.
     let (mut last_good, mut tried) = (Instant::now(), 0);
     loop {
         let (before, begun) = (core.figures(), Instant::now());
-        let route = &routes[at % routes.len()];
-        let ended = call(&core, &caller, route).await;
+        let ended = call(&core, &caller, rounds.route()).await;
         let after = core.figures();
+        let moved = |figures: &Figures| figures.acknowledged + figures.received;
+        let bytes = Bytes::new(moved(&after).saturating_sub(moved(&before)));
+        let (end, time) = (end_of(&ended), begun.elapsed());
+        rounds.ended(&Attempt { end, time, bytes });
         let (last, class) = match ended.map_err(Loss::reason) {
             Ok(()) => return,
             Err(Err(error)) => return core.fail(error),
@@ -46,29 +56,27 @@ pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
             return core.fail(Error::Abandoned);
         }
         tried += 1;
-        let has_moved =
-            (after.acknowledged, after.received) != (before.acknowledged, before.received);
         if after.opened > before.opened {
             (last_good, tried) = (Instant::now(), 0);
             // A route by which the other end was reached is worth another try at once, unless it breaks each time.
-            if has_moved || begun.elapsed() > LASTING {
-                wait = FIRST_WAIT;
+            if bytes.get() > 0 || begun.elapsed() > LASTING {
+                failures = 0;
             }
         } else {
-            at += 1;
+            rounds.next();
         }
         let time = last_good.elapsed();
         if time >= core.options().patience && tried >= routes.len() {
             return core.fail(Error::NoConnection { time, last, class });
         }
         tracing::debug!(session = %core.session, reason = last, "the connection is lost");
-        sleep(wait).await;
-        wait = (wait * 2).min(core.options().longest_wait);
+        failures += 1;
+        sleep(BackOff::new(FIRST_WAIT, core.options().longest_wait).after(failures)).await;
     }
 }
 
 /// One connection.
-async fn call(core: &Core, caller: &FirstHopDialer, route: &Route) -> Result<(), Loss> {
+async fn call(core: &Core, caller: &SessionDialer, route: &Route) -> Result<(), Loss> {
     let mut wire = Wire::new(caller.connect(route).await?);
     let mut header = open(route, core.session);
     let Options { secret, note, digest, encrypt, .. } = core.options();

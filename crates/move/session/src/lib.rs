@@ -24,6 +24,7 @@ mod listener;
 mod options;
 mod outgoing;
 mod random;
+mod rounds;
 mod route;
 mod session;
 mod state;

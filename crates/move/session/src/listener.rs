@@ -19,13 +19,12 @@ use crate::{
 use ::protocol::{
     http::Fault,
     session::{
-        Answer, Header, MAX_HEADER, Open, SessionId, Target,
+        Answer, Header, Open, SessionId, Target,
         handshake::{Attach, Hello},
         record::{EndCode, RecordKind},
         sealed::{PreSharedKey, SealedStart},
     },
 };
-use bytes::Buf;
 use relay::tcp::Stream;
 use std::{
     collections::HashMap,
@@ -279,27 +278,18 @@ async fn greet(
 }
 
 async fn read_open(wire: &mut Wire) -> Result<Open, Loss> {
-    loop {
-        let parsed = Header::parse_open(wire.ahead());
-        match parsed {
-            Ok(Some((open, length))) => {
-                wire.ahead().advance(length);
-                if open.hops.is_empty() && open.target == Target::End {
-                    return Ok(open);
-                }
-                let fault = Fault::bad_request("this is the end of the route, and no depot");
-                wire.say(&Answer::of_fault(&fault, end()).to_bytes()?).await?;
-                return Err(Loss::Connection(fault.to_string()));
-            }
-            Ok(None) if wire.ahead().len() <= MAX_HEADER => wire.read_more().await?,
-            Ok(None) => return Err(Loss::Connection("OPEN is too long".to_owned())),
-            Err(error) => {
-                let answer = Answer::of_fault(&Fault::bad_request(error.to_string()), end());
-                wire.say(&answer.to_bytes()?).await?;
-                return Err(error.into());
-            }
-        }
-    }
+    let parsed = |bytes: &[u8]| match Header::parse_open(bytes) {
+        Ok(parsed) => Ok(parsed.map(|(open, length)| (Ok(open), length))),
+        // The initiator is told before the connection is closed.
+        Err(error) => Ok(Some((Err(error), 0))),
+    };
+    let fault = match wire.header(parsed).await? {
+        Ok(open) if open.hops.is_empty() && open.target == Target::End => return Ok(open),
+        Ok(_) => Fault::bad_request("this is the end of the route, and no depot"),
+        Err(error) => Fault::bad_request(error.to_string()),
+    };
+    wire.say(&Answer::of_fault(&fault, end()).to_bytes()?).await?;
+    Err(Loss::Connection(fault.to_string()))
 }
 
 async fn continue_session(mut wire: Wire, registry: &Registry, payload: &[u8]) -> Result<(), Loss> {

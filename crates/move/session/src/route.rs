@@ -5,6 +5,7 @@ use ::protocol::{
     Authority, AuthorityError, DepotAddress,
     session::{Hop, MAX_HOPS, Open, Role, SessionId, Target},
 };
+use ::route::Destination;
 use std::str::FromStr;
 
 /// The depots of a session, and what is behind them.
@@ -86,6 +87,21 @@ impl Route {
         Open::new(session, self.rest.clone(), self.target.clone())
     }
 
+    /// The depots, the nearest first.
+    pub(crate) fn chain(&self) -> Vec<DepotAddress> {
+        let hops = std::iter::once(&self.first).chain(&self.rest);
+        hops.take(self.depots()).map(|hop| hop.address.clone()).collect()
+    }
+
+    /// What is behind them. The two ends of a meeting meet at the last one.
+    pub(crate) fn destination(&self) -> Destination {
+        let last = self.rest.last().unwrap_or(&self.first);
+        Destination::Named(match &self.target {
+            Target::Tcp { server, .. } => server.clone(),
+            Target::End | Target::Meeting(_) => last.address.authority.clone(),
+        })
+    }
+
     /// How many depots it passes.
     pub fn depots(&self) -> usize {
         self.rest.len() + usize::from(self.target != Target::End)
@@ -101,9 +117,19 @@ mod tests {
         let via = ["d1.example".parse().unwrap()];
         let route = Route::to(&via, "b.example:4000").unwrap();
         assert_eq!((route.depots(), route.rest.len()), (1, 1));
-        assert_eq!(Route::to(&[], "b.example:4000").unwrap().depots(), 0);
+        assert_eq!(route.chain(), via);
+        let named = |text: &str| Destination::Named(text.parse().unwrap());
+        assert_eq!(route.destination(), named("b.example:4000"));
+        let direct = Route::to(&[], "b.example:4000").unwrap();
+        assert_eq!((direct.depots(), direct.chain().len()), (0, 0));
+        assert_eq!(direct.destination(), named("b.example:4000"));
+        let meeting = Route::meeting(&via, Role::Initiator).unwrap();
+        assert_eq!(
+            (meeting.chain(), meeting.destination()),
+            (via.to_vec(), named("d1.example:3880"))
+        );
         let route = Route::to(&via, "tcp:b.example:22").unwrap();
-        assert_eq!(route.depots(), 1);
+        assert_eq!((route.chain(), route.destination()), (via.to_vec(), named("b.example:22")));
         assert!(matches!(Route::to(&[], "tcp:b.example:22"), Err(RouteError::NoDepot(_))));
         assert!(matches!(Route::to(&via, "b.example"), Err(RouteError::Destination(_))));
         let many = vec![via[0].clone(); 16];

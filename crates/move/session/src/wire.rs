@@ -9,7 +9,9 @@ use protocol::session::{
     sealed::{Opener, PreSharedKey, SealedCall, SealedStart, Sealer, Sealing},
     split_record,
 };
-use relay::tcp::{Sink, Source, Stream, info::reset_on_close};
+use relay::tcp::{
+    ReadHeadError, Sink, Source, Stream, info::reset_on_close, read_header, with_what_follows,
+};
 use std::{net::SocketAddr, time::Duration};
 use tokio::time::timeout;
 
@@ -99,9 +101,12 @@ impl Wire {
         }
     }
 
-    /// Bytes that were read ahead.
-    pub(crate) fn ahead(&mut self) -> &mut BytesMut {
-        &mut self.ahead
+    /// The header that precedes the records.
+    pub(crate) async fn header<T>(
+        &mut self,
+        parse: impl FnMut(&[u8]) -> Result<Option<(T, usize)>, Malformed>,
+    ) -> Result<T, Loss> {
+        self.split().0.header(parse).await
     }
 
     /// Sends all bytes.
@@ -220,12 +225,16 @@ pub(crate) fn only_record(bytes: &[u8]) -> Result<(Option<RecordKind>, Bytes), L
     }
 }
 
+fn closed() -> Loss {
+    Loss::Connection("the connection was closed".to_owned())
+}
+
 impl Reader<'_> {
     /// Reads something.
     pub(crate) async fn read_more(&mut self) -> Result<(), Loss> {
         let to = if self.opener.is_some() { &mut *self.sealed } else { &mut *self.ahead };
         if self.source.read(to, READ).await? == 0 {
-            return Err(Loss::Connection("the connection was closed".to_owned()));
+            return Err(closed());
         }
         if let Some(opener) = &mut self.opener {
             opener.open(self.sealed, self.ahead)?;
@@ -238,9 +247,17 @@ impl Reader<'_> {
         Ok(split_record(self.ahead)?)
     }
 
-    /// Bytes that were read ahead.
-    pub(crate) fn ahead(&mut self) -> &mut BytesMut {
-        self.ahead
+    /// The header that precedes the records, which is never sealed.
+    pub(crate) async fn header<T>(
+        &mut self,
+        parse: impl FnMut(&[u8]) -> Result<Option<(T, usize)>, Malformed>,
+    ) -> Result<T, Loss> {
+        let read = read_header(&mut self.source, self.ahead, with_what_follows, parse).await;
+        read.map_err(|error| match error {
+            ReadHeadError::Io(error) => error.into(),
+            ReadHeadError::Malformed(error) => error.into(),
+            ReadHeadError::Closed | ReadHeadError::CutOff | ReadHeadError::TooLarge => closed(),
+        })
     }
 
     /// Whether ANSWER has been read.

@@ -9,8 +9,18 @@ use crate::{
     retry_timing::RateLimit,
 };
 use protocol::digest::Digest;
-use route::Standings;
-use std::{fmt, future::Future, io::Write, path::PathBuf, sync::Arc, time::Instant};
+use route::AsWritten;
+use std::{
+    fmt,
+    future::Future,
+    io::Write,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// How long a route is tried last after its first depot has failed.
+const AVOID: Duration = Duration::from_secs(30);
 
 /// Transfers files.
 #[derive(Debug)]
@@ -18,8 +28,8 @@ pub struct Client {
     pub(crate) options: Options,
     pub(crate) http: Arc<Http>,
     pub(crate) limit: Option<Arc<RateLimit>>,
-    /// What is known of depots from earlier attempts, of this file and others.
-    pub(crate) standings: Arc<Standings>,
+    /// Knows depots from earlier attempts, of this file and others.
+    pub(crate) chooser: AsWritten,
 }
 
 /// Where a download goes.
@@ -58,7 +68,8 @@ impl Client {
     pub fn new(options: Options) -> Result<Self, Error> {
         let http = Arc::new(Http::new(&options)?);
         let limit = options.limit_rate.map(RateLimit::new).map(Arc::new);
-        Ok(Self { options, http, limit, standings: Arc::default() })
+        let chooser = AsWritten::new(Arc::default(), AVOID);
+        Ok(Self { options, http, limit, chooser })
     }
 
     /// Downloads a file. When `stop` ends first, what is held is kept and the error is [`Error::Stopped`].
@@ -74,7 +85,7 @@ impl Client {
             Destination::Stream(_) => None,
         };
         let mut report = Report { file, ..Report::refused(&request.url, Error::Stopped) };
-        let opened = Target::new(&request.url, &self.options, &self.standings)
+        let opened = Target::new(&request.url, &self.options, &self.chooser)
             .await
             .and_then(|target| Transfer::open(self, target, request, progress, started));
         report.result = match opened {

@@ -11,12 +11,13 @@ use crate::{
     hash::RunningDigest,
     http::Target,
     part::{Identity, PartFile},
-    retry_timing::{back_off, chance},
+    retry_timing::chance,
     sink::{Sink, StreamSink},
     way::Next,
 };
 use protocol::digest::{Algorithm, Digest};
 use reqwest::Url;
+use route::AttemptEnd;
 use std::{
     fs,
     future::Future,
@@ -25,6 +26,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
+use units::BackOff;
 
 /// Real progress, in bytes.
 const PROGRESS_BYTES: u64 = 1_000_000;
@@ -169,7 +171,12 @@ impl<'c> Transfer<'c> {
         let mut mark = self.sink.held();
         loop {
             self.attempts += 1;
-            let trouble = match self.attempt().await {
+            self.target.ways.begin(self.progress.held());
+            let attempted = self.attempt().await;
+            if matches!(attempted, Ok(_) | Err(Trouble::Continue | Trouble::Restart(_))) {
+                self.tell_chooser(AttemptEnd::Done);
+            }
+            let trouble = match attempted {
                 Ok(Some(status)) => return Ok(status),
                 Ok(None) => match self.complete().await {
                     Ok(()) => return Ok(Status::Complete),
@@ -207,6 +214,7 @@ impl<'c> Transfer<'c> {
                     let next =
                         if self.can_resume() && held.saturating_sub(mark) >= self.real_progress() {
                             // The route has done its part, and is used again.
+                            self.tell_chooser(AttemptEnd::Doubtful);
                             (failures, mark) = (0, held);
                             Next::Again
                         } else {
@@ -227,9 +235,13 @@ impl<'c> Transfer<'c> {
         }
     }
 
+    fn tell_chooser(&self, end: AttemptEnd) {
+        self.target.ways.ended(&self.client.chooser, &self.progress, end);
+    }
+
     /// The way in use has failed without real progress.
     fn next_way(&mut self, error: &Error, may_help: bool) -> Next {
-        self.target.ways.failed(&self.client.standings, &self.progress, error, may_help)
+        self.target.ways.failed(&self.client.chooser, &self.progress, error, may_help)
     }
 
     /// A permanent failure. A part with the wrong digest is removed.
@@ -251,7 +263,8 @@ impl<'c> Transfer<'c> {
 
     async fn wait(&self, error: &Error, asked: Option<Duration>, failures: u32) {
         let options = &self.client.options;
-        let own = back_off(options.first_wait, options.longest_wait, failures, chance());
+        let own =
+            BackOff::new(options.first_wait, options.longest_wait).jittered(failures, chance());
         let wait = asked.unwrap_or(own);
         self.progress.note(format!("{error}; tries again in {:.1} s", wait.as_secs_f64()));
         tokio::time::sleep(wait).await;

@@ -18,7 +18,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use percent_encoding::{CONTROLS, percent_decode_str, percent_encode};
 use reqwest::{Body, Client, RequestBuilder, Response, Url, redirect::Policy};
-use route::Standings;
+use route::Chooser;
 use std::{
     env,
     pin::pin,
@@ -52,7 +52,7 @@ impl Target {
     pub(crate) async fn new(
         url: &str,
         options: &Options,
-        standings: &Standings,
+        chooser: &dyn Chooser,
     ) -> Result<Self, Error> {
         let refused = |why: &str| {
             Error::Usage(format!("{}: {why}", printable(&without_credentials(url), 200)))
@@ -64,8 +64,7 @@ impl Target {
             return Err(refused("only http and https URLs can be transferred"));
         }
         parsed.set_fragment(None);
-        let mut ways =
-            Ways::to(&parsed, &options.routes, standings, options.allow_downgrade).await?;
+        let mut ways = Ways::to(&parsed, &options.routes, chooser, options.allow_downgrade).await?;
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let credentials = (!parsed.username().is_empty() || parsed.password().is_some())
             .then(|| (decoded(parsed.username()), decoded(parsed.password().unwrap_or_default())));
@@ -353,6 +352,8 @@ fn detail_text(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use route::AsWritten;
+    use std::sync::Arc;
 
     #[test]
     fn error_text_is_short_and_printable() {
@@ -378,8 +379,9 @@ mod tests {
 
     #[tokio::test]
     async fn credentials_stay_with_their_origin() {
-        let (options, standings) = (Options::default(), Standings::default());
-        let target = Target::new("http://u%40x:p@h:81/f#x", &options, &standings);
+        let options = Options::default();
+        let chooser = AsWritten::new(Arc::default(), Duration::ZERO);
+        let target = Target::new("http://u%40x:p@h:81/f#x", &options, &chooser);
         let target = target.await.unwrap();
         assert_eq!(target.shown, "http://h:81/f");
         let given = |url: &str| target.credentials_for(&url.parse().unwrap()).is_some();

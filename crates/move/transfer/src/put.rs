@@ -12,13 +12,14 @@ use crate::{
     error::Trouble,
     hash::RunningDigest,
     http::{Http, Target, detail, failed, host, redirection, refusal},
-    retry_timing::{back_off, chance},
+    retry_timing::chance,
     source::{Copies, ends_elsewhere},
     way::Next,
 };
 use http::{HeaderValue, StatusCode, header};
 use protocol::digest::{Algorithm, Digest};
 use reqwest::{Body, Url};
+use route::AttemptEnd;
 use std::{
     fs::{File, Metadata},
     future::Future,
@@ -30,6 +31,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 use tokio::task::spawn_blocking;
+use units::BackOff;
 
 const MAX_REDIRECTS: usize = 10;
 
@@ -134,7 +136,7 @@ impl Client {
             Source::Stream(_) => None,
         };
         let mut report = Report { file, ..Report::refused(&request.url, Error::Stopped) };
-        let target = match Target::new(&request.url, &self.options, &self.standings).await {
+        let target = match Target::new(&request.url, &self.options, &self.chooser).await {
             Ok(target) => target,
             Err(error) => return Report { result: Err(error), ..report },
         };
@@ -169,8 +171,12 @@ impl Upload<'_> {
             Source::File(file) => self.send_file(file).await.map(Some),
             Source::Stream(stream) => {
                 self.attempts = 1;
+                self.target.ways.begin(0);
                 match self.attempt(Some(stream), None).await {
-                    Ok(()) => Ok(None),
+                    Ok(()) => {
+                        self.worked();
+                        Ok(None)
+                    }
                     Err(trouble) => Err(trouble.into_error()),
                 }
             }
@@ -185,8 +191,12 @@ impl Upload<'_> {
         let mut failures = 0;
         loop {
             self.attempts += 1;
+            self.target.ways.begin(0);
             let trouble = match self.attempt(None, Some(&sent)).await {
-                Ok(()) => return Ok(sent.digest),
+                Ok(()) => {
+                    self.worked();
+                    return Ok(sent.digest);
+                }
                 Err(trouble) => trouble,
             };
             check_unchanged(&sent)?;
@@ -196,8 +206,8 @@ impl Upload<'_> {
                 Trouble::OtherWay(error) => (error, None),
                 other => return Err(other.into_error()),
             };
-            let (ways, standings) = (&mut self.target.ways, &self.client.standings);
-            match ways.failed(standings, &self.progress, &error, may_help) {
+            let (ways, chooser) = (&mut self.target.ways, &self.client.chooser);
+            match ways.failed(chooser, &self.progress, &error, may_help) {
                 Next::Another => continue,
                 Next::Nothing => return Err(error),
                 Next::Again => failures += 1,
@@ -205,11 +215,17 @@ impl Upload<'_> {
             if failures > options.retries {
                 return Err(error);
             }
-            let own = back_off(options.first_wait, options.longest_wait, failures, chance());
+            let own =
+                BackOff::new(options.first_wait, options.longest_wait).jittered(failures, chance());
             let wait = asked.unwrap_or(own);
             self.progress.note(format!("{error}; tries again in {:.1} s", wait.as_secs_f64()));
             tokio::time::sleep(wait).await;
         }
+    }
+
+    /// The way in use has brought it there.
+    fn worked(&self) {
+        self.target.ways.ended(&self.client.chooser, &self.progress, AttemptEnd::Done);
     }
 
     /// Sends once. A redirect sends a file again, to where it leads.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Time: how fast to read, when too little comes, how long to wait before another attempt.
+//! Time: how fast to read, when too little comes, and the chance in waits before another attempt.
 
 use std::{
     sync::Mutex,
@@ -72,13 +72,6 @@ impl StallWatch {
     }
 }
 
-/// The time before attempt `failures + 1`: `first` doubled each time up to `longest`, from half of it to all of it by
-/// `chance` (0 to 1), so that clients that failed together come back apart.
-pub(crate) fn back_off(first: Duration, longest: Duration, failures: u32, chance: f64) -> Duration {
-    let doubled = first.saturating_mul(1 << failures.saturating_sub(1).min(16));
-    doubled.min(longest).mul_f64(0.5 + chance / 2.0)
-}
-
 /// A number from 0 to 1.
 pub(crate) fn chance() -> f64 {
     let mut bytes = [0; 4];
@@ -90,17 +83,6 @@ pub(crate) fn chance() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn waits_double_up_to_the_longest() {
-        let wait = |failures, chance| {
-            back_off(Duration::from_secs(1), Duration::from_secs(30), failures, chance)
-                .as_secs_f64()
-        };
-        let full: Vec<_> = [1, 2, 3, 6, 7, 1000].map(|failures| wait(failures, 1.0)).into();
-        assert_eq!(full, [1.0, 2.0, 4.0, 30.0, 30.0, 30.0]);
-        assert!((wait(3, 0.0) - 2.0).abs() < 1e-9);
-    }
 
     #[test]
     fn slow_drip_is_a_stall() {

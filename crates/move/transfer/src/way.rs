@@ -4,12 +4,9 @@
 use crate::{Error, Progress};
 use protocol::{Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme};
 use reqwest::Url;
-use route::{AsWritten, Attempt, AttemptEnd, Chooser, Destination, RouteTable, Standings};
-use std::time::{Duration, Instant};
+use route::{Attempt, AttemptEnd, Chooser, Destination, RouteTable};
+use std::time::Instant;
 use units::Bytes;
-
-/// How long a route is tried last after its first depot has failed.
-const AVOID: Duration = Duration::from_secs(30);
 
 /// The ways to a URL, and which of them is used.
 #[derive(Debug, Clone)]
@@ -19,8 +16,10 @@ pub(crate) struct Ways {
     /// The most promising first; at least one.
     all: Vec<Way>,
     at: usize,
-    /// When the one in use was begun with.
+    /// When the attempt under way has begun.
     begun: Instant,
+    /// How much of the file was there then.
+    before: u64,
     /// Whether one that has failed since the first was used may do better later.
     may_help: bool,
 }
@@ -48,7 +47,7 @@ impl Ways {
     pub(crate) async fn to(
         url: &Url,
         table: &RouteTable,
-        standings: &Standings,
+        chooser: &dyn Chooser,
         allow_downgrade: bool,
     ) -> Result<Self, Error> {
         let directly = || Way { depots: Vec::new(), start: url.clone() };
@@ -72,13 +71,13 @@ impl Ways {
         }
         let chains: Vec<&[DepotAddress]> =
             all.iter().flatten().map(|way| way.depots.as_slice()).collect();
-        let plan = AsWritten::new(standings, AVOID).plan(&to, &chains);
+        let plan = chooser.plan(&to, &chains);
         let all = plan.all().iter().filter_map(|at| all[*at].take()).collect();
         Ok(Self::new(Some(to), all))
     }
 
     fn new(to: Option<Destination>, all: Vec<Way>) -> Self {
-        Self { to, all, at: 0, begun: Instant::now(), may_help: false }
+        Self { to, all, at: 0, begun: Instant::now(), before: 0, may_help: false }
     }
 
     /// Where the first request goes.
@@ -91,10 +90,24 @@ impl Ways {
         self.all.iter_mut().for_each(|way| strip_credentials(&mut way.start));
     }
 
+    /// An attempt begins by the way in use. So much of the file is there.
+    pub(crate) fn begin(&mut self, held: u64) {
+        (self.begun, self.before) = (Instant::now(), held);
+    }
+
+    /// Tells the chooser how the attempt has ended, and what it has moved. Nothing is told of an attempt that failed for
+    /// good, whatever its way.
+    pub(crate) fn ended(&self, chooser: &dyn Chooser, progress: &Progress, end: AttemptEnd) {
+        let Some(to) = &self.to else { return };
+        let bytes = Bytes::new(progress.held().saturating_sub(self.before));
+        let attempt = Attempt { end, time: self.begun.elapsed(), bytes };
+        chooser.ended(to, &self.all[self.at].depots, &attempt);
+    }
+
     /// The way in use has failed; `may_help`: it may do better later.
     pub(crate) fn failed(
         &mut self,
-        standings: &Standings,
+        chooser: &dyn Chooser,
         progress: &Progress,
         error: &Error,
         may_help: bool,
@@ -103,12 +116,7 @@ impl Ways {
             Error::Connection(_) | Error::Stalled(_) => AttemptEnd::Unreached,
             _ => AttemptEnd::Refused,
         };
-        if let Some(to) = &self.to {
-            let attempt = Attempt { end, time: self.begun.elapsed(), bytes: Bytes::new(0) };
-            let depots = &self.all[self.at].depots;
-            AsWritten::new(standings, AVOID).ended(to, depots, &attempt);
-        }
-        self.begun = Instant::now();
+        self.ended(chooser, progress, end);
         self.may_help |= may_help;
         self.at = (self.at + 1) % self.all.len();
         match (self.at, self.may_help) {
@@ -150,10 +158,34 @@ pub(crate) fn strip_credentials(url: &mut Url) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use route::{Match, read_chain};
+    use route::{AsWritten, Match, Plan, Standings, read_chain};
+    use std::{
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
+
+    fn as_written() -> AsWritten {
+        AsWritten::new(Arc::new(Standings::default()), Duration::from_secs(30))
+    }
+
+    /// Remembers what it is told.
+    #[derive(Debug)]
+    struct Listening(AsWritten, Mutex<Vec<(String, AttemptEnd, u64)>>);
+
+    impl Chooser for Listening {
+        fn plan(&self, to: &Destination, chains: &[&[DepotAddress]]) -> Plan {
+            self.0.plan(to, chains)
+        }
+
+        fn ended(&self, to: &Destination, chain: &[DepotAddress], attempt: &Attempt) {
+            let told = (chain[0].authority.host.to_string(), attempt.end, attempt.bytes.get());
+            self.1.lock().unwrap().push(told);
+            self.0.ended(to, chain, attempt);
+        }
+    }
 
     async fn ways(table: &RouteTable, url: &str, downgrade: bool) -> Result<Vec<String>, Error> {
-        let ways = Ways::to(&url.parse().unwrap(), table, &Standings::default(), downgrade).await?;
+        let ways = Ways::to(&url.parse().unwrap(), table, &as_written(), downgrade).await?;
         Ok(ways.all.iter().map(|way| way.start.to_string()).collect())
     }
 
@@ -191,15 +223,15 @@ mod tests {
 
     #[tokio::test]
     async fn round_ends_after_the_last_way() {
-        let (table, standings) = (through(&["d1", "d2"]), Standings::default());
+        let (table, chooser) = (through(&["d1", "d2"]), as_written());
         let url: Url = "http://a.example/".parse().unwrap();
-        let mut ways = Ways::to(&url, &table, &standings, false).await.unwrap();
+        let mut ways = Ways::to(&url, &table, &chooser, false).await.unwrap();
         let begins = |ways: &Ways, depot: &str| ways.start().host_str() == Some(depot);
         let (lost, refused) =
             (Error::Connection("lost".to_owned()), Error::Answer("no".to_owned()));
         let progress = Progress::default();
         let failed = |ways: &mut Ways, error: &Error, may_help| {
-            ways.failed(&standings, &progress, error, may_help)
+            ways.failed(&chooser, &progress, error, may_help)
         };
         assert_eq!(failed(&mut ways, &lost, true), Next::Another);
         assert!(begins(&ways, "d2"));
@@ -208,7 +240,34 @@ mod tests {
         assert_eq!(failed(&mut ways, &refused, false), Next::Another);
         assert_eq!(failed(&mut ways, &refused, false), Next::Nothing);
         // The next file begins with what works.
-        let ways = Ways::to(&url, &table, &standings, false).await.unwrap();
+        let ways = Ways::to(&url, &table, &chooser, false).await.unwrap();
         assert!(begins(&ways, "d2"));
+    }
+
+    #[tokio::test]
+    async fn chooser_is_told_what_each_attempt_moved() {
+        let chooser = Listening(as_written(), Mutex::default());
+        let (table, url) = (through(&["d1", "d2"]), "http://a.example/".parse().unwrap());
+        let mut ways = Ways::to(&url, &table, &chooser, false).await.unwrap();
+        let progress = Progress::default();
+        progress.set(100, None);
+        ways.begin(progress.held());
+        progress.set(150, None);
+        let lost = Error::Connection("lost".to_owned());
+        assert_eq!(ways.failed(&chooser, &progress, &lost, true), Next::Another);
+        ways.begin(progress.held());
+        progress.set(1000, None);
+        ways.ended(&chooser, &progress, AttemptEnd::Done);
+        // What was there was discarded.
+        ways.begin(progress.held());
+        progress.set(10, None);
+        ways.ended(&chooser, &progress, AttemptEnd::Doubtful);
+        let told = chooser.1.into_inner().unwrap();
+        let expected = [
+            ("d1".to_owned(), AttemptEnd::Unreached, 50),
+            ("d2".to_owned(), AttemptEnd::Done, 850),
+            ("d2".to_owned(), AttemptEnd::Doubtful, 0),
+        ];
+        assert_eq!(told, expected);
     }
 }

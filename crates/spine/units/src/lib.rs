@@ -11,10 +11,13 @@
 //! Also here: [`FailureClass`], the classes of failure that every crate's errors tell apart, and [`text`], by which every
 //! crate prints what others have written.
 //!
+//! [`BackOff`] has the waits between attempts of all that try again.
+//!
 //! And [`suggest`], which finds the word that was meant.
 //!
 //! Arithmetic that can overflow is checked (`checked_*`) or saturates where the type says so.
 
+mod back_off;
 mod bytes;
 mod duration;
 mod failure;
@@ -24,6 +27,7 @@ mod rate;
 pub mod suggest;
 pub mod text;
 
+pub use back_off::BackOff;
 pub use bytes::Bytes;
 pub use duration::{Duration, Timestamp};
 pub use failure::{ClassifyFailure, FailureClass};

@@ -15,6 +15,7 @@ use crate::{
     admission::{allowance::Allowance, verdict::Grant},
     client::Client,
     config::Config,
+    failover_routes::Trying,
     http::{
         attempt::UpstreamAttempt,
         interims::Interims,
@@ -29,7 +30,7 @@ use crate::{
     upstream,
 };
 use ::protocol::{
-    Fetch,
+    Authority, Fetch,
     http::{
         Connection, Fault, Framing, OutgoingRequest, RequestHead, RequestRoute, SiteRequest,
         forwarded_for, request_for, stripes,
@@ -37,6 +38,7 @@ use ::protocol::{
     session::Open,
 };
 use relay::{dial::Retry, rates::TransferRate, stripes::Asker};
+use route::AttemptEnd;
 use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
@@ -97,16 +99,26 @@ impl Exchange<'_> {
         let mut routes = self.routes.iter();
         let mut fetch = routes.next().expect("there is a next hop");
         loop {
+            let trying = Trying::begin(self.live.moved_in_all());
             let outcome = self.by(fetch, client).await;
+            if matches!(outcome.end, End::Complete) {
+                self.tell_chooser(&fetch.next, &trying, AttemptEnd::Done);
+            }
             let End::Unanswered(unanswered) = &outcome.end else { return outcome };
             let next =
                 routes.next().filter(|_| self.repeatable() && unanswered.retry == Retry::Elsewhere);
             let Some(next) = next else { return outcome };
-            self.context.next_hops.detours.failed(&fetch.next, self.config());
+            self.tell_chooser(&fetch.next, &trying, AttemptEnd::Unreached);
             let reason = unanswered.fault.in_full();
             tracing::warn!(upstream = %fetch.next, instead = %next.next, reason, "another route");
             fetch = next;
         }
+    }
+
+    /// An attempt by a next hop has ended.
+    pub(super) fn tell_chooser(&self, next: &Authority, trying: &Trying, end: AttemptEnd) {
+        let attempt = trying.end(end, self.live.moved_in_all());
+        self.context.next_hops.detours.ended(next, self.config(), &attempt);
     }
 
     /// Whether the request can be repeated.
@@ -228,17 +240,22 @@ impl Exchange<'_> {
         };
         let mut last = None;
         for (hop, open) in &routes {
+            let trying = Trying::begin(live.moved_in_all());
+            let name = &hop.address.authority;
             let (asked_for, most, payload) = (None, self.allowance.bytes, Payload::Request);
             let next =
                 NextHop { context, hop, open, grant, asked_for, most, live, pacing, payload };
             match next.open(client).await {
-                Ok((hop, _)) => return Ok(hop.renewed()),
+                Ok((hop, _)) => {
+                    self.tell_chooser(name, &trying, AttemptEnd::Done);
+                    return Ok(hop.renewed());
+                }
                 Err(NoSession::Gone(error)) => return Err(End::Abandoned(error)),
                 Err(NoSession::Fault(fault) | NoSession::Answer { fault, .. }) => {
                     return Err(End::Unanswered(Unanswered::for_good(fault)));
                 }
                 Err(NoSession::Unreachable(fault)) => {
-                    context.next_hops.detours.failed(&hop.address.authority, self.config());
+                    self.tell_chooser(name, &trying, AttemptEnd::Unreached);
                     last = Some(fault);
                 }
             }

@@ -8,7 +8,6 @@ use crate::{
         refused::stopping,
     },
     observe::Entry,
-    session,
     state::{RequestContext, Shared},
     tls::Protocol,
     wrong_port::{TLS_HANDSHAKE, unexpected_tls},
@@ -22,7 +21,7 @@ use ::protocol::{
 };
 use bytes::BytesMut;
 use http::StatusCode;
-use relay::tcp::{ReadHeadError, Source};
+use relay::tcp::{ReadHeadError, Source, read_header, with_what_follows};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -156,7 +155,7 @@ async fn read_first(
             ProxyRequest::Connect(head) => Message::Connect(Box::new(head)),
         });
     }
-    let header = session::read_header(source, ahead, Header::parse).await;
+    let header = read_header(source, ahead, with_what_follows, Header::parse).await;
     let header = header.map_err(|error| match error {
         ReadHeadError::Malformed(error) => {
             HeadError::Malformed(Fault::bad_request(format!("malformed OPEN: {error}")))

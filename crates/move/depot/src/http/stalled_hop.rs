@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Next hops that have not failed and are of little use: slower than they may be, for too long.
 
-use crate::http::{body::Broken, exchange::Exchange};
+use crate::{
+    failover_routes::Trying,
+    http::{body::Broken, exchange::Exchange},
+};
 use protocol::Authority;
 use relay::copy::CopyError;
+use route::AttemptEnd;
 use std::{pin::Pin, time::Duration};
 use units::Rate;
 
@@ -20,6 +24,7 @@ impl Exchange<'_> {
     ) -> Result<(), Broken> {
         let stall = &self.config().stall;
         let Some(least) = stall.rate else { return body.await };
+        let trying = Trying::begin(self.live.moved_in_all());
         let bps = tokio::select! {
             biased;
             result = &mut body => return result,
@@ -32,7 +37,7 @@ impl Exchange<'_> {
         if !reroute {
             return body.await;
         }
-        self.context.next_hops.detours.failed(next, self.config());
+        self.tell_chooser(next, &trying, AttemptEnd::Stalled);
         Err(Broken::Copy(CopyError::SourceStalled))
     }
 

@@ -284,6 +284,11 @@ impl Live {
         Moved { up_bytes: self.sent.moved(), down_bytes: self.received.moved() }
     }
 
+    /// In both directions together.
+    pub(crate) fn moved_in_all(&self) -> u64 {
+        self.sent.moved() + self.received.moved()
+    }
+
     /// The rates since the last look.
     pub(crate) fn look(&self, elapsed: std::time::Duration) {
         self.rates().look(self.moved(), elapsed);

@@ -9,10 +9,7 @@ use crate::{
     idle_pool::Peer,
     next_depots,
     observe::Live,
-    session::{
-        early::{self, AtEnd},
-        read_header,
-    },
+    session::early::{self, AtEnd},
     state::RequestContext,
     tls::Protocol,
     upstream,
@@ -22,13 +19,13 @@ use bytes::{Buf, BytesMut};
 use http::StatusCode;
 use protocol::{
     http::{Fault, ProxyError},
-    session::{Answer, Congestion, Header, Hop, HopReport, MAX_HOPS, Malformed, Open, Target},
+    session::{Answer, Answers, Congestion, Hop, HopReport, MAX_HOPS, Malformed, Open, Target},
 };
 use relay::{
     dial::Retry,
     rates::TransferRate,
     stripes::Writer,
-    tcp::{ReadHeadError, Sink, Source},
+    tcp::{ReadHeadError, Sink, Source, read_header, with_what_follows},
 };
 use std::{
     io,
@@ -41,12 +38,6 @@ use std::{
     time::{Duration, Instant},
 };
 use units::Bytes;
-
-/// The most interim ANSWERs before the final one: each gives the next hop more time.
-const MOST_INTERIMS: u32 = 8;
-/// Of the time that a client waits for its ANSWER, the part (one in so many) that a depot does not leave to the next
-/// one, so that the depot next to a failure answers first.
-const KEPT_OF_ANSWER_TIME: u32 = 8;
 
 /// What a session's client side is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,8 +171,7 @@ impl NextHop<'_> {
         let asked_for = self.asked_for.unwrap_or(asker.stream.peer().ip());
         let client = self.open.client.or(told.then_some(asked_for));
         let answer_within = asker.answer_by.map(|by| {
-            let left = by.saturating_duration_since(tokio::time::Instant::now());
-            left.saturating_sub(left / KEPT_OF_ANSWER_TIME)
+            Open::time_for_next(by.saturating_duration_since(tokio::time::Instant::now()))
         });
         Open { client, streams, answer_within, ..self.open.clone() }.to_bytes()
     }
@@ -206,7 +196,7 @@ impl NextHop<'_> {
             self.most.map_or(early::MOST, |most| most.get().min(early::MOST as u64) as usize);
         let may_send = if is_repeatable { granted } else { 0 };
         let (sent, next) = (AtomicUsize::new(0), &self.hop.address.authority);
-        let mut interims = 0;
+        let mut answers = Answers::default();
         let result = {
             let (mut client_source, mut client_sink) = client.stream.split();
             let (mut source, mut sink) = hop.stream.split();
@@ -215,7 +205,7 @@ impl NextHop<'_> {
             let up = (&mut client_source, &mut client.ahead);
             let mut up = pin!(early::send(&text, up, &mut sink, (may_send, &sent)));
             let by = client.answer_by;
-            let answer = self.answer(&mut source, &mut hop.ahead, (interim, &mut interims), by);
+            let answer = self.answer(&mut source, &mut hop.ahead, (interim, &mut answers), by);
             tokio::select! {
                 biased;
                 answer = answer => answer,
@@ -239,7 +229,7 @@ impl NextHop<'_> {
             }
             Err(none) => none,
         };
-        let is_first = hop.reused && interims == 0 && hop.ahead.is_empty();
+        let is_first = hop.reused && !answers.have_begun() && hop.ahead.is_empty();
         let text = match none {
             ReadHeadError::Closed if is_first => return Ok(Tried::WasClosed),
             ReadHeadError::Io(error) if is_first => {
@@ -265,17 +255,16 @@ impl NextHop<'_> {
         &self,
         source: &mut Source<'_>,
         ahead: &mut BytesMut,
-        (mut client, interims): (Option<&mut Sink<'_>>, &mut u32),
+        (mut client, answers): (Option<&mut Sink<'_>>, &mut Answers),
         by: Option<tokio::time::Instant>,
     ) -> Result<Answer, ReadHeadError<Fault>> {
         let (config, next) = (self.context.config(), &self.hop.address.authority);
         let mut time = config.timeouts.of_head(self.depots()).min(left_until(by));
         loop {
-            let read =
-                tokio::time::timeout(time, read_header(source, ahead, Header::parse_answer)).await;
-            let fault = match read {
-                Ok(Ok(mut answer)) if answer.is_interim() && *interims < MOST_INTERIMS => {
-                    (*interims, answer.striped) = (*interims + 1, None);
+            let read = read_header(source, ahead, with_what_follows, |bytes| answers.next(bytes));
+            let fault = match tokio::time::timeout(time, read).await {
+                Ok(Ok(mut answer)) if answer.is_interim() => {
+                    answer.striped = None;
                     if let (Some(client), Ok(bytes)) = (&mut client, answer.to_bytes()) {
                         let timeouts = config.timeouts.towards_client(self.open.passed.len());
                         let passed =
@@ -285,9 +274,6 @@ impl NextHop<'_> {
                     time += Duration::from(config.session.meeting_time);
                     continue;
                 }
-                Ok(Ok(answer)) if answer.is_interim() => Fault::bad_response(format!(
-                    "upstream {next} sends more than {MOST_INTERIMS} ANSWERs that are not final"
-                )),
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(ReadHeadError::Malformed(_))) if is_tls_alert(source, ahead) => {
                     next_expects_tls(next)

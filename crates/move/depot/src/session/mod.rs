@@ -3,7 +3,6 @@
 //!
 //! ```text
 //! serve             one OPEN: its ANSWER, and the session that follows
-//!   read              headers off a connection
 //!   plan              what to do with an OPEN, if the rules allow it
 //!   hop               the next hop: connected to, asked, and asked again where a kept connection was closed
 //!   early             what a client sends before there is an ANSWER
@@ -19,7 +18,6 @@ mod meeting;
 mod meetings;
 mod plan;
 pub(crate) mod port;
-mod read;
 mod relay;
 mod serve;
 mod stripes;
@@ -27,7 +25,6 @@ mod stripes;
 pub(crate) use hop::{NextHop, NoSession, Payload};
 pub(crate) use meetings::Meetings;
 pub(crate) use plan::Plan;
-pub(crate) use read::read_header;
 pub(crate) use relay::SessionEnd;
 pub(crate) use serve::{carry_out, serve};
 pub(crate) use stripes::enter;

@@ -5,6 +5,7 @@ use crate::{
     admission::{allowance::Allowance, verdict::Grant},
     client::Client,
     config::DepotsAround,
+    failover_routes::Trying,
     idle_pool::Peer,
     observe::{Direction, Entry, Live},
     session::{
@@ -30,6 +31,7 @@ use relay::{
     copy::{CopyError, Progress},
     rates::{TransferLimits, TransferRate},
 };
+use route::AttemptEnd;
 use std::{
     io,
     net::{IpAddr, SocketAddr},
@@ -115,6 +117,11 @@ impl Opened<'_> {
             let limits = TransferLimits { upstream: hop.pacing, ..allowance.limits() };
             let pacing =
                 context.admission.rates.begin(live.number, client.stream.peer().ip(), limits);
+            let trying = Trying::begin(live.moved_in_all());
+            let tell_chooser = |end| {
+                let attempt = trying.end(end, live.moved_in_all());
+                failover.ended(name, context.config(), &attempt);
+            };
             let next = NextHop {
                 context,
                 hop: &hop,
@@ -129,11 +136,12 @@ impl Opened<'_> {
             // Boxed, so that a session under way takes up little.
             match (Box::pin(next.open(&mut client)).await, routes.peek()) {
                 (Ok((hop, answer)), _) => {
+                    tell_chooser(AttemptEnd::Done);
                     let way = Way { depots: next.depots(), most: allowance.bytes, pacing: &pacing };
                     return open_both(client, entry, (hop, answer), way, context).await;
                 }
                 (Err(NoSession::Unreachable(fault)), Some((instead, _))) => {
-                    failover.failed(name, context.config());
+                    tell_chooser(AttemptEnd::Unreached);
                     let (instead, reason) = (&instead.address.authority, fault.in_full());
                     tracing::warn!(upstream = %name, %instead, reason, "another route");
                 }

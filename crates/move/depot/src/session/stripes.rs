@@ -9,10 +9,7 @@ use crate::{
     http::refused,
     idle_pool::Peer,
     observe::{Entry, Live},
-    session::{
-        hop::{NextHop, Payload},
-        read_header,
-    },
+    session::hop::{NextHop, Payload},
     settings::Settings,
     state::RequestContext,
     tls::Protocol,
@@ -29,7 +26,7 @@ use relay::{
     Side,
     rates::TransferRate,
     stripes::{self, Arrivals, Joined, Joins, LEAST, Offered, Reader, SetUp, Writer},
-    tcp::Connection,
+    tcp::{Connection, read_header, with_what_follows},
 };
 use std::{io, net::SocketAddr, sync::Arc};
 use tokio::sync::oneshot;
@@ -123,7 +120,8 @@ async fn join_one(
     }
     sink.flush().await.map_err(|error| error.to_string())?;
     let mut ahead = BytesMut::new();
-    let answer = read_header(&mut source, &mut ahead, Header::parse_answer).await;
+    let answer =
+        read_header(&mut source, &mut ahead, with_what_follows, Header::parse_answer).await;
     let answer = answer.map_err(|error| format!("it has no ANSWER: {error:?}"))?;
     if answer.status != StatusCode::OK {
         return Err(format!("it was answered {}: {}", answer.status, answer.text));

@@ -9,7 +9,7 @@ use super::{
     tally::{Connection, Outcome, Tally},
 };
 use crate::{
-    chain::{self, ChainError, Deadlines, FirstHopDialer, Opened},
+    chain::{self, ChainError, Deadlines, EntryDialer, Opened},
     trial::{DownDepots, Maker, Unconnected},
     tunnel::{self, Passed, tunnel},
 };
@@ -58,7 +58,7 @@ pub(super) struct Answering {
     warned: RefCell<Vec<String>>,
     accounts: Rc<Accounts>,
     /// For depots that the program's socket cannot be connected to.
-    caller: Arc<FirstHopDialer>,
+    caller: Arc<EntryDialer>,
     resources: Rc<RelayResources>,
 }
 
@@ -75,7 +75,7 @@ impl Answering {
             ));
             rules.routes = rules.routes.without_short();
         }
-        let caller = Arc::new(FirstHopDialer::new(rules.ca.clone()));
+        let caller = Arc::new(EntryDialer::new(rules.ca.clone()));
         let (down, resources) =
             (DownDepots::new(Arc::clone(&caller)), Rc::new(tunnel::resources()));
         Rc::new(Self { calls, rules, down, warned, accounts, caller, resources })

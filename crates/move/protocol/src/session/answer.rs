@@ -7,7 +7,7 @@ use crate::{
     http::{Fault, ProxyError},
     session::{
         Congestion, Malformed, fields,
-        header::{UnknownField, put_unknown, take, take_counted, text},
+        header::{Header, UnknownField, put_unknown, take, take_counted, text},
         open::{MAX_HOPS, depot_id},
         stripes::Striped,
     },
@@ -151,6 +151,45 @@ impl Answer {
     }
 }
 
+/// The ANSWERs to one OPEN: interim ones, then the final one. Each end and each depot that has sent OPEN reads what comes
+/// back by it.
+#[derive(Debug, Default)]
+pub struct Answers {
+    interims: u32,
+    length: usize,
+}
+
+impl Answers {
+    /// The most interim ANSWERs (3.3): each gives the next hop more time.
+    pub const MOST_INTERIMS: u32 = 8;
+
+    /// Reads the ANSWER at the start of `bytes`, and its length. `None`: it is incomplete.
+    ///
+    /// # Errors
+    /// It is no ANSWER, or there are too many interim ones.
+    pub fn next(&mut self, bytes: &[u8]) -> Result<Option<(Answer, usize)>, Malformed> {
+        let Some((answer, length)) = Header::parse_answer(bytes)? else { return Ok(None) };
+        if answer.is_interim() {
+            if self.interims == Self::MOST_INTERIMS {
+                return Err(Malformed("more than 8 ANSWERs come before the final one"));
+            }
+            self.interims += 1;
+        }
+        self.length += length;
+        Ok(Some((answer, length)))
+    }
+
+    /// Whether any has come.
+    pub fn have_begun(&self) -> bool {
+        self.length > 0
+    }
+
+    /// How many bytes all of them had together.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+}
+
 impl HopReport {
     fn read(mut value: &[u8]) -> Result<Self, Malformed> {
         let depot = depot_id(take_counted(&mut value)?)?;
@@ -188,7 +227,7 @@ fn read_error(value: &[u8]) -> Result<String, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Header, JoinToken};
+    use crate::session::JoinToken;
 
     type RawField<'a> = (u8, &'a [u8]);
 
@@ -237,6 +276,23 @@ mod tests {
         assert!(told.reason.starts_with("d2 says: \u{e9}"), "{told}");
         let fits = Answer { hops: vec![], text: "x".repeat(1025), ..answer };
         assert!(fits.to_bytes().is_err());
+    }
+
+    #[test]
+    fn interim_answers_are_counted_and_bounded() {
+        let bytes = |status| Answer::of(status, "d1".parse().unwrap()).to_bytes().unwrap();
+        let (interim, last) = (bytes(StatusCode::CONTINUE), bytes(StatusCode::OK));
+        let mut answers = Answers::default();
+        assert_eq!(answers.next(&interim[..interim.len() - 1]), Ok(None));
+        assert!(!answers.have_begun());
+        for _ in 0..Answers::MOST_INTERIMS {
+            let (answer, length) = answers.next(&interim).unwrap().unwrap();
+            assert!(answer.is_interim() && length == interim.len());
+        }
+        assert!(answers.next(&interim).is_err());
+        assert!(!answers.next(&last).unwrap().unwrap().0.is_interim());
+        assert_eq!(answers.length(), 8 * interim.len() + last.len());
+        assert!(Answers::default().next(b"HTTP/1.1 200 OK").is_err());
     }
 
     #[test]

@@ -94,6 +94,15 @@ impl Header {
         }
     }
 
+    /// How many bytes an incomplete header lacks at least. A reader that takes no more of them never reads what follows
+    /// the header.
+    pub fn missing(bytes: &[u8]) -> usize {
+        let length = bytes
+            .first_chunk::<PREFACE>()
+            .map_or(0, |preface| usize::from(u16::from_be_bytes([preface[6], preface[7]])));
+        (PREFACE + length).saturating_sub(bytes.len())
+    }
+
     /// The header as it is sent.
     ///
     /// # Errors
@@ -192,5 +201,19 @@ mod tests {
         {
             assert_eq!(Header::parse(early), Ok(None), "{early:?}");
         }
+    }
+
+    #[test]
+    fn header_lacks_what_its_length_says() {
+        let header = b"\xb1LSL\x01\x02\x01\x02";
+        for known in 0..PREFACE {
+            assert_eq!(Header::missing(&header[..known]), PREFACE - known);
+        }
+        let mut bytes = header.to_vec();
+        assert_eq!(Header::missing(&bytes), 258);
+        bytes.extend([0; 257]);
+        assert_eq!(Header::missing(&bytes), 1);
+        bytes.extend([0; 9]);
+        assert_eq!(Header::missing(&bytes), 0);
     }
 }

@@ -34,7 +34,7 @@ mod session_id;
 mod stripes;
 mod tree;
 
-pub use answer::{Answer, HopReport, MAX_TEXT};
+pub use answer::{Answer, Answers, HopReport, MAX_TEXT};
 pub use duplex::{Duplex, Event, Output, split_record};
 pub use fields::Malformed;
 pub use header::{ALPN, FIRST_BYTE, Header, MAX_HEADER, UnknownField};

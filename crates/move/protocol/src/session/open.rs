@@ -31,6 +31,9 @@ const CLIENT: u8 = 6;
 const STREAMS: u8 = 7;
 /// Of the types that older depots forward unchanged.
 const ANSWER_WITHIN: u8 = 128;
+/// Of the time for which a sender waits for its ANSWER, the part (one in this many) that it does not leave to the next
+/// depot, so that the depot next to a failure answers first (2.10).
+const KEPT_OF_ANSWER_TIME: u32 = 8;
 
 /// A flag of a TCP target: the server is to be sent a PROXY protocol header.
 const PROXY_PROTOCOL: u8 = 1;
@@ -131,6 +134,11 @@ pub enum OpenStep {
 }
 
 impl Open {
+    /// The `answer_within` of an OPEN whose sender waits for ANSWER for so long itself.
+    pub fn time_for_next(left: Duration) -> Duration {
+        left.saturating_sub(left / KEPT_OF_ANSWER_TIME)
+    }
+
     /// An OPEN as the initiator sends it.
     pub fn new(session: SessionId, hops: Vec<Hop>, target: Target) -> Self {
         let (ticket, passed, client, unknown) = (None, Vec::new(), None, Vec::new());

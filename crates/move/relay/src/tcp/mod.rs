@@ -21,7 +21,7 @@ pub use connection::{Connection, TlsSocket};
 pub(crate) use first::First;
 pub use memory_level::MemoryLevel;
 pub use poll::readable;
-pub use read_head::{ReadHeadError, read_head};
+pub use read_head::{Incoming, ReadHeadError, read_head, read_header, with_what_follows};
 pub use sink::{More, Sink};
 pub use source::Source;
 pub use stream::Stream;

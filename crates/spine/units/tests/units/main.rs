@@ -3,6 +3,7 @@
 //! this is.
 
 mod architecture;
+mod back_off;
 mod cycles;
 mod links;
 mod round_trip;

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The routes of a session, tried in rounds: each route once, in the order that a chooser gives when the round begins.
+//!
+//! A route by which the other end was reached stays in use when its connection is lost.
+
+use crate::{error::Loss, route::Route};
+use ::route::{Attempt, AttemptEnd, Chooser, Destination};
+use protocol::DepotAddress;
+use relay::dial::FaultSource;
+
+/// The routes of a session, and which of them is used.
+#[derive(Debug)]
+pub(crate) struct Rounds<'r, C> {
+    routes: &'r [Route],
+    to: Destination,
+    chains: Vec<Vec<DepotAddress>>,
+    chooser: C,
+    /// Of this round.
+    order: Vec<usize>,
+    at: usize,
+}
+
+impl<'r, C: Chooser> Rounds<'r, C> {
+    /// At least one route. Alternatives lead to the same place.
+    pub(crate) fn new(routes: &'r [Route], chooser: C) -> Self {
+        let chains = routes.iter().map(Route::chain).collect();
+        let (to, order) = (routes[0].destination(), Vec::new());
+        let mut rounds = Self { routes, to, chains, chooser, order, at: 0 };
+        rounds.begin();
+        rounds
+    }
+
+    fn begin(&mut self) {
+        let chains: Vec<_> = self.chains.iter().map(Vec::as_slice).collect();
+        self.order = self.chooser.plan(&self.to, &chains).all().to_vec();
+        self.at = 0;
+    }
+
+    /// The route in use.
+    pub(crate) fn route(&self) -> &'r Route {
+        &self.routes[self.order[self.at]]
+    }
+
+    /// An attempt by the route in use has ended.
+    pub(crate) fn ended(&mut self, attempt: &Attempt) {
+        self.chooser.ended(&self.to, &self.chains[self.order[self.at]], attempt);
+    }
+
+    /// The other end was not reached: the next route.
+    pub(crate) fn next(&mut self) {
+        self.at += 1;
+        if self.at == self.order.len() {
+            self.begin();
+        }
+    }
+}
+
+/// What the end of a connection says of its route.
+pub(crate) fn end_of(ended: &Result<(), Loss>) -> AttemptEnd {
+    match ended {
+        Ok(()) => AttemptEnd::Done,
+        Err(Loss::Dial(refusal)) if refusal.source == FaultSource::Peer => AttemptEnd::Unreached,
+        Err(Loss::Dial(_)) => AttemptEnd::OfHost,
+        // The other end has ended it, or a depot has refused it.
+        Err(Loss::Fatal(_)) => AttemptEnd::Refused,
+        Err(Loss::Connection(_)) => AttemptEnd::Doubtful,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::route::{AsWritten, Standings};
+    use std::{sync::Arc, time::Duration};
+    use units::Bytes;
+
+    #[test]
+    fn each_round_tries_every_route_and_failed_ones_last() {
+        let route = |depot: &str| Route::to(&[depot.parse().unwrap()], "b.example:4000").unwrap();
+        let routes = ["d1", "d2", "d3"].map(route);
+        let standings = Arc::new(Standings::default());
+        let chooser = AsWritten::new(Arc::clone(&standings), Duration::from_secs(60));
+        let mut rounds = Rounds::new(&routes, chooser);
+        let mut tried = Vec::new();
+        for end in [
+            AttemptEnd::Unreached,
+            AttemptEnd::Doubtful,
+            AttemptEnd::Refused,
+            AttemptEnd::Doubtful,
+            AttemptEnd::Doubtful,
+            AttemptEnd::Unreached,
+        ] {
+            let depot = rounds.route().first().address.authority.host.to_string();
+            tried.push(depot);
+            rounds.ended(&Attempt { end, time: Duration::ZERO, bytes: Bytes::new(0) });
+            rounds.next();
+        }
+        assert_eq!(tried, ["d1", "d2", "d3", "d2", "d3", "d1"]);
+        // A route that stays in use is not replaced when others recover.
+        standings.checked(&"d2".parse().unwrap(), false);
+        assert_eq!(rounds.route(), &routes[1]);
+        rounds.next();
+        assert_eq!(rounds.route(), &routes[2]);
+    }
+}
