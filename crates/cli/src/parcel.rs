@@ -4,8 +4,8 @@
 use crate::{
     failure::Failure,
     print::print_json_text,
+    progress::{ProgressLine, show},
     random::random,
-    transfer::{ProgressLine, show},
     via,
 };
 use clap::Args;

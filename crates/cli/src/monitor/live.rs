@@ -2,9 +2,10 @@
 //! Shows the latest second on a terminal while the monitor runs. Without a terminal it shows nothing.
 
 use super::text::scaled_count;
+use crate::progress::line;
 use ::kernel::monitor::{Bins, Direction, DirectionStatistics, Monitor, Options, Snapshot};
 use ::report::format;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar};
 use std::collections::BTreeMap;
 use units::Duration;
 
@@ -89,11 +90,6 @@ impl Drop for LiveDisplay {
         // An error means that the terminal is gone.
         let _ = self.terminal.clear();
     }
-}
-
-fn line() -> ProgressBar {
-    let style = ProgressStyle::with_template("{wide_msg}").expect("a template of one word");
-    ProgressBar::new_spinner().with_style(style)
 }
 
 /// The statistics of one direction, and those at the last update.
