@@ -32,7 +32,7 @@ pub(crate) mod flag {
     pub const CWR: u8 = 8;
     /// Of an acknowledgement: for a segment that was there already (the duplicate block of RFC 2883).
     pub const DSACK: u8 = 16;
-    /// Of an acknowledgement: it has selective blocks.
+    /// Of an acknowledgement: [`SackStore`](super::SackStore) has the rest of it, as selective blocks.
     pub const SACK: u8 = 32;
     /// Of data: the next segment comes in the same frame, if it is not lost.
     pub const MORE_IN_FRAME: u8 = 64;
@@ -49,7 +49,8 @@ pub(crate) struct Packet {
     /// The connection, or the source of a datagram.
     pub owner: u32,
     /// Of an acknowledgement: segments from `number` on that the receiver has room for. With
-    /// [`flag::SACK`]: where [`SackStore`] has this, and the blocks.
+    /// [`flag::SACK`]: where [`SackStore`] has this, and more. Of data: when it was sent, in
+    /// milliseconds (RFC 7323), wrapping.
     pub window: u32,
     /// The rest of its path: where the network has the link direction that it is offered to next.
     pub path: u32,
@@ -62,42 +63,52 @@ pub(crate) struct Packet {
 /// The most selective blocks that fit an acknowledgement with timestamps.
 pub(crate) const SACK_BLOCKS: usize = 3;
 
-/// Selective blocks of an acknowledgement, the most recent first; unused ones are empty.
+/// Selective blocks of an acknowledgement, the most recent first; unused ones are empty. With [`flag::DSACK`],
+/// the first one is a duplicate of Linux's receiver (RFC 2883).
 pub(crate) type Blocks = [Range<u64>; SACK_BLOCKS];
 
 const _: () = assert!(size_of::<Packet>() == 24);
 
-/// Window and blocks of those acknowledgements on their way that have blocks: few, so they don't make
-/// every packet larger.
+/// What an acknowledgement says that has more to say than a packet has room for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AckDetails {
+    /// Segments that the receiver has room for.
+    pub(crate) window: u32,
+    pub(crate) blocks: Blocks,
+    /// When the segment was sent whose timestamp it echoes, in milliseconds (RFC 7323), wrapping.
+    pub(crate) timestamp_echo: u32,
+}
+
+/// Details of those acknowledgements on their way that have any: few, so they don't make every packet
+/// larger.
 #[derive(Debug, Default)]
 pub(crate) struct SackStore {
-    kept: Vec<(u32, Blocks)>,
+    kept: Vec<AckDetails>,
     free: Vec<u32>,
 }
 
 impl SackStore {
-    /// Stores the blocks and returns their index.
-    pub(crate) fn keep(&mut self, window: u32, blocks: Blocks) -> u32 {
+    /// Stores the details and returns their index.
+    pub(crate) fn keep(&mut self, details: AckDetails) -> u32 {
         if let Some(at) = self.free.pop() {
-            self.kept[at as usize] = (window, blocks);
+            self.kept[at as usize] = details;
             return at;
         }
-        self.kept.push((window, blocks));
+        self.kept.push(details);
         self.kept.len() as u32 - 1
     }
 
-    /// Another packet like it, with blocks of its own where it has any.
+    /// Another packet like it, with details of its own where it has any.
     pub(crate) fn copy(&mut self, packet: &Packet) -> Packet {
         let mut copy = *packet;
         if packet.flags & flag::SACK != 0 {
-            let (window, blocks) = self.kept[packet.window as usize].clone();
-            copy.window = self.keep(window, blocks);
+            copy.window = self.keep(self.kept[packet.window as usize].clone());
         }
         copy
     }
 
-    /// Window and blocks of a packet that has blocks, which are then forgotten.
-    pub(crate) fn take(&mut self, packet: &Packet) -> Option<(u32, Blocks)> {
+    /// The details of a packet that has any, which are then forgotten.
+    pub(crate) fn take(&mut self, packet: &Packet) -> Option<AckDetails> {
         if packet.flags & flag::SACK == 0 {
             return None;
         }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     event_queue::EventKind,
-    packet::{Packet, PacketKind, flag},
+    packet::{AckDetails, Packet, PacketKind, flag},
 };
 use congestion::{Decision, Params};
 use scenario::{Profile, Tcp};
@@ -183,9 +183,8 @@ impl Connection {
         if self.receiver.would_forget(packet.number) {
             self.acknowledge(cx);
         }
-        let more = packet.flags & flag::MORE_IN_FRAME != 0;
         let pushed = packet.flags & flag::PSH != 0;
-        let mut timing = self.receiver.arrives(packet.number, more, cx.tcp);
+        let mut timing = self.receiver.arrives(packet, cx.tcp);
         let next = self.receiver.next();
         if self.reads && next > before {
             self.receiver.read(next);
@@ -225,14 +224,17 @@ impl Connection {
             Profile::Linux => self.route.header,
             Profile::Ns2 => NS2_ACKNOWLEDGEMENT + NS2_BLOCK * blocks,
         };
-        let flags = [
-            (says.echo, flag::ECE),
-            (says.duplicate, flag::DSACK),
-            (says.blocks.is_some(), flag::SACK),
-        ];
-        let window = match says.blocks {
-            Some(blocks) => cx.network.sack_store.keep(says.window, blocks),
-            None => says.window,
+        // A timestamp matters only to a sender that compares it with that of a retransmission. If it has not sent
+        // any so far, what is echoed is older.
+        let has_details = says.blocks.is_some() || self.sender.compares_timestamps();
+        let flags =
+            [(says.echo, flag::ECE), (says.duplicate, flag::DSACK), (has_details, flag::SACK)];
+        let window = if has_details {
+            let (window, timestamp_echo) = (says.window, says.timestamp_echo);
+            let blocks = says.blocks.unwrap_or_default();
+            cx.network.sack_store.keep(AckDetails { window, blocks, timestamp_echo })
+        } else {
+            says.window
         };
         let packet = Packet {
             number: says.next,
@@ -247,15 +249,12 @@ impl Connection {
     }
 
     fn acknowledgement(&mut self, cx: &mut Context<'_>, packet: &Packet) -> ConnectionEvent {
-        let (window, blocks) = match cx.network.sack_store.take(packet) {
-            Some((window, blocks)) => (window, Some(blocks)),
-            None => (packet.window, None),
-        };
+        let details = cx.network.sack_store.take(packet);
         let before = self.sender.una();
         let received = ReceivedAck {
             next: packet.number,
-            window,
-            blocks: blocks.as_ref(),
+            window: details.as_ref().map_or(packet.window, |details| details.window),
+            details: details.as_ref(),
             echo: packet.flags & flag::ECE != 0,
             duplicate: packet.flags & flag::DSACK != 0,
         };
@@ -355,6 +354,11 @@ impl Connection {
     /// Segments sent so far, each once.
     pub(crate) fn sent(&self) -> u64 {
         self.sender.next()
+    }
+
+    #[cfg(test)]
+    pub(super) fn sender(&self) -> &Sender {
+        &self.sender
     }
 
     /// What it carries.

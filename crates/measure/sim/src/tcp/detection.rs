@@ -4,7 +4,8 @@
 //! - By time (RACK, RFC 8985 section 6.2): a segment is lost when one sent later has arrived and it
 //!   has had a round trip and the reordering window to arrive too. Retransmissions are found lost
 //!   like any segment.
-//! - By count: a segment is lost when one at least three above it has arrived, four with ns-2. That is
+//! - By count: a segment is lost when one at least three above it has arrived, or more once reordering was
+//!   seen; four with ns-2. That is
 //!   the forward acknowledgement of Mathis and Mahdavi (1996), which Linux and ns-2's `TCP/Linux` had;
 //!   RFC 6675 wants three arrivals above it, which differs only next to the newest hole. A
 //!   retransmission is lost when a segment has arrived that was new when it was sent or later, or a
@@ -14,17 +15,14 @@
 //! time. So a cursor over the numbers and a queue of retransmissions, each of which only moves on, see
 //! the oldest first, and the work for each segment is constant whatever the window.
 //!
-//! Links don't reorder, so reordering is never seen: the reordering window is a quarter of the smallest
-//! RTT, and none once losses are certain (in recovery, or from three arrivals above a hole on).
+//! What reordering the path has, and so how long or how many arrivals detection waits, is in `reordering`.
 
 use super::scoreboard::{Delivered, Scoreboard};
 use scenario::Profile;
 use std::collections::VecDeque;
 use units::{Duration, Timestamp};
 
-/// Arrivals above a segment that tell of its loss (RFC 5681, `DupThresh`).
-pub(super) const DUPLICATES: u32 = 3;
-/// The same in ns-2.35's `TCP/Linux`.
+/// Arrivals above a segment that tell of its loss, in ns-2.35's `TCP/Linux`.
 const NS2_DUPLICATES: u32 = 4;
 /// Retransmissions that may arrive before one that was sent earlier.
 const LATER_RETRANSMISSIONS: usize = 4;
@@ -49,8 +47,8 @@ pub(super) struct Rack {
 /// What detection by count knows.
 #[derive(Debug)]
 pub(super) struct DupackCounter {
-    /// How far above a segment an arrival tells of its loss.
-    duplicates: u64,
+    /// How far above a segment an arrival tells of its loss, where that is fixed.
+    duplicates: Option<u32>,
     /// All below have arrived or are lost.
     cursor: u64,
     resent: VecDeque<Resent>,
@@ -70,9 +68,10 @@ pub(super) struct Resent {
 pub(super) struct DetectionInput {
     pub(super) now: Timestamp,
     pub(super) min_rtt: Option<Duration>,
-    pub(super) smoothed_rtt: Option<Duration>,
-    /// Whether the window is being reduced already.
-    pub(super) in_recovery: bool,
+    /// What a segment may take longer than a round trip, by time.
+    pub(super) reordering_window: Duration,
+    /// How far above a segment an arrival tells of its loss, by count.
+    pub(super) reordering_degree: u32,
 }
 
 impl LossDetector {
@@ -97,10 +96,18 @@ impl LossDetector {
                 rack.detect(board, input)
             }
             Self::Count(counter) => {
-                counter.detect(board);
+                counter.detect(board, input.reordering_degree);
                 counter.detect_resent(board, delivered);
                 None
             }
+        }
+    }
+
+    /// What was taken for lost is not: it may be found lost again.
+    pub(super) fn examine_again(&mut self, board: &Scoreboard) {
+        match self {
+            Self::Time(rack) => rack.cursor = board.una(),
+            Self::Count(counter) => counter.cursor = board.una(),
         }
     }
 
@@ -123,8 +130,10 @@ impl Rack {
     fn update(&mut self, delivered: &Delivered, input: DetectionInput) {
         let Some((number, segment)) = delivered.newest else { return };
         let rtt = input.now.since(segment.sent);
-        // An acknowledgement of what was sent again, sooner than any round trip, is for the first copy.
-        if !segment.is_original() && input.min_rtt.is_some_and(|min| rtt < min) {
+        // An acknowledgement of what was sent again, with an older timestamp or sooner than any round trip, is for
+        // the first copy.
+        let is_too_soon = input.min_rtt.is_some_and(|min| rtt < min);
+        if !segment.is_original() && (delivered.is_late || is_too_soon) {
             return;
         }
         self.rtt = rtt;
@@ -132,7 +141,7 @@ impl Rack {
     }
 
     fn detect(&mut self, board: &mut Scoreboard, input: DetectionInput) -> Option<Duration> {
-        let patience = self.rtt + reordering_window(board, input);
+        let patience = self.rtt + input.reordering_window;
         // Lost if sent before the newest that arrived; how long it may still take. Of segments sent at
         // one time, first transmissions went in the order of their numbers, and a retransmission came before
         // or after them: its turn comes with something sent later.
@@ -169,27 +178,19 @@ impl Rack {
     }
 }
 
-/// RFC 8985 section 6.2, step 4, without any reordering seen.
-fn reordering_window(board: &Scoreboard, input: DetectionInput) -> Duration {
-    if input.in_recovery || board.sacked() >= DUPLICATES {
-        return Duration::ZERO;
-    }
-    let quarter = input.min_rtt.map_or(0, Duration::as_nanos) / 4;
-    Duration::from_nanos(quarter).min(input.smoothed_rtt.unwrap_or_default())
-}
-
 impl DupackCounter {
     pub(super) fn new(profile: Profile) -> Self {
         let duplicates = match profile {
-            Profile::Linux => DUPLICATES,
-            Profile::Ns2 => NS2_DUPLICATES,
+            Profile::Linux => None,
+            Profile::Ns2 => Some(NS2_DUPLICATES),
         };
-        Self { duplicates: duplicates.into(), cursor: 0, resent: VecDeque::new() }
+        Self { duplicates, cursor: 0, resent: VecDeque::new() }
     }
 
-    fn detect(&mut self, board: &mut Scoreboard) {
+    fn detect(&mut self, board: &mut Scoreboard, degree: u32) {
         self.cursor = self.cursor.max(board.una());
-        while self.cursor < board.next() && self.cursor + self.duplicates < board.sacked_end() {
+        let above = u64::from(self.duplicates.unwrap_or(degree));
+        while self.cursor < board.next() && self.cursor + above < board.sacked_end() {
             if board.is_first_flight(self.cursor) {
                 board.lose(self.cursor);
             }

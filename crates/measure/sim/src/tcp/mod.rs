@@ -12,10 +12,12 @@
 //! |---|---|---|
 //! | what is in flight, selective acknowledgement | 2018, 6675 | `scoreboard` |
 //! | finding losses by time (RACK) or count | 8985, 6675 | `detection` |
+//! | what reordering the path has | 8985 | `reordering` |
 //! | bringing the window down (PRR, pipe) | 6937, 6675 | `recovery` |
 //! | round trips and the timeout | 6298 | `rtt` |
 //! | delivery rate | draft-cheng-iccrg-delivery-rate-estimation | `delivery_rate` |
 //! | sending: windows, pacing, probes, timeouts | 5681, 8985 | `sender` |
+//! | taking a needless reduction back | 2883, 3522, 5682 | `sender/undo` |
 //! | receiving: delayed acknowledgement | 1122, 2018 | `receiver` |
 //! | the receiver's window | 7323 | `receive_window` |
 //!
@@ -24,8 +26,7 @@
 //!
 //! A connection that is kept carries further files, one behind the other, each in segments of its own.
 //!
-//! Not here: undoing a window that was reduced for nothing, because no link reorders packets, and
-//! urgent data, keep-alive and closing, which no result depends on.
+//! Not here: urgent data, keep-alive and closing, which no result depends on.
 
 mod carried;
 mod connection;
@@ -36,10 +37,13 @@ mod detection;
 mod receive_window;
 mod receiver;
 mod recovery;
+mod reordering;
 mod rtt;
 mod scoreboard;
 mod send_buffer;
 mod sender;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use carried::Carried;
 pub(crate) use connection::{Connection, ConnectionEvent};

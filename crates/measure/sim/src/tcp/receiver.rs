@@ -12,10 +12,21 @@
 //! 5 % of a shorter round trip (`tcp_comp_sack_delay_ns`): what the sender hears of at once, it answers at
 //! once, in a burst. It keeps four ranges to tell of: before it forgets one, it acknowledges.
 //!
+//! A segment that is there already is acknowledged at once, with its number as the first block (DSACK, RFC 2883), and so
+//! is what follows: something goes wrong (Linux's `tcp_enter_quickack_mode`). ns-2 reports no duplicates.
+//!
+//! The timestamp that is echoed is that of the last segment to arrive at the edge of what was acknowledged
+//! (RFC 7323 section 4.3).
+//!
 //! What may be sent is decided by [`receive_window`](super::receive_window).
 
 use super::receive_window::ReceiveWindow;
-use crate::{packet::Blocks, ranges::Ranges, timer::Timer};
+use crate::{
+    packet::{Blocks, Packet, flag},
+    ranges::Ranges,
+    tcp::delivery_rate::before,
+    timer::Timer,
+};
 use scenario::{Profile, Tcp};
 use std::ops::Range;
 use units::{Bytes, Duration, Timestamp};
@@ -57,7 +68,13 @@ pub(super) struct Receiver {
     advertised: u64,
     /// A mark has arrived that the sender has not answered.
     echo: bool,
-    duplicate: bool,
+    /// A segment that was there already, which the next acknowledgement reports.
+    duplicate: Option<u64>,
+    reports_duplicates: bool,
+    /// All below was acknowledged (Linux's `rcv_wup`).
+    acknowledged: u64,
+    /// The timestamp to echo (RFC 7323, `TS.Recent`).
+    timestamp: u32,
 }
 
 /// What shall be done about an arrival.
@@ -82,7 +99,9 @@ pub(super) struct Acknowledgement {
     pub(super) window: u32,
     pub(super) blocks: Option<Blocks>,
     pub(super) echo: bool,
+    /// It is for a segment that was there already.
     pub(super) duplicate: bool,
+    pub(super) timestamp_echo: u32,
 }
 
 impl Receiver {
@@ -104,7 +123,10 @@ impl Receiver {
             window,
             advertised,
             echo: false,
-            duplicate: false,
+            duplicate: None,
+            reports_duplicates: tcp.profile == Profile::Linux,
+            acknowledged: 0,
+            timestamp: 0,
         }
     }
 
@@ -118,12 +140,24 @@ impl Receiver {
         self.advertised
     }
 
-    /// A segment has arrived; more of its frame comes, unless it was lost.
-    pub(super) fn arrives(&mut self, number: u64, more: bool, tcp: &Tcp) -> AckTiming {
+    /// A segment has arrived.
+    pub(super) fn arrives(&mut self, packet: &Packet, tcp: &Tcp) -> AckTiming {
+        let number = packet.number;
+        // More of its frame comes, unless it was lost.
+        let more = packet.flags & flag::MORE_IN_FRAME != 0;
+        if number <= self.acknowledged
+            && number + 1 >= self.acknowledged
+            && !before(packet.window, self.timestamp)
+        {
+            self.timestamp = packet.window;
+        }
         if number < self.next
             || (!self.beyond.is_empty() && self.beyond.range_with(number).is_some())
         {
-            self.duplicate = true;
+            self.duplicate = Some(number);
+            if self.reports_duplicates && tcp.ack_every > 1 {
+                self.quick = QUICK;
+            }
             return AckTiming::Now;
         }
         if number > self.next {
@@ -253,20 +287,28 @@ impl Receiver {
     pub(super) fn acknowledge(&mut self) -> Acknowledgement {
         (self.unacknowledged, self.compressed) = (0, 0);
         self.timer.clear();
+        self.acknowledged = self.next;
+        let duplicate = self.duplicate.take();
+        let reported = duplicate.filter(|_| self.reports_duplicates);
         // What was promised is never taken back.
         self.advertised = self.advertised.max(self.next + self.window.size(self.held()));
         Acknowledgement {
             next: self.next,
             window: u32::try_from(self.advertised - self.next).unwrap_or(u32::MAX),
-            blocks: (!self.beyond.is_empty()).then(|| self.blocks()),
+            blocks: (reported.is_some() || !self.beyond.is_empty()).then(|| self.blocks(reported)),
             echo: self.echo,
-            duplicate: std::mem::take(&mut self.duplicate),
+            duplicate: duplicate.is_some(),
+            timestamp_echo: self.timestamp,
         }
     }
 
-    fn blocks(&self) -> Blocks {
-        let mut blocks: Blocks = [0..0, 0..0, 0..0];
-        for (block, range) in blocks.iter_mut().zip(self.known_ranges()) {
+    /// The blocks of an acknowledgement that reports that duplicate.
+    fn blocks(&self, duplicate: Option<u64>) -> Blocks {
+        let mut blocks = Blocks::default();
+        let duplicate = duplicate.map(|number| number..number + 1);
+        for (block, range) in
+            blocks.iter_mut().zip(duplicate.into_iter().chain(self.known_ranges()))
+        {
             *block = range;
         }
         blocks

@@ -72,6 +72,11 @@ impl RttEstimator {
         timeout.saturating_mul(1 << self.backoff.min(16)).min(MAX_RTO)
     }
 
+    /// The timeouts since the last sample were spurious.
+    pub(crate) fn forget_backoff(&mut self) {
+        self.backoff = 0;
+    }
+
     /// A timeout has passed: the next is twice as long.
     pub(crate) fn back_off(&mut self) {
         self.backoff += 1;

@@ -73,6 +73,21 @@ pub(super) struct Delivered {
     pub(super) first_sent: Option<Timestamp>,
     /// Whether the first unacknowledged segment moved.
     pub(super) advanced: bool,
+    /// Whether it arrived before any retransmission, by the timestamp that is echoed.
+    pub(super) is_late: bool,
+    /// Whether segments were acknowledged selectively.
+    pub(super) sacked: bool,
+    /// The lowest of those that were sent once only.
+    pub(super) lowest_original: Option<u64>,
+    /// The lowest of those that were sent once only and that others had overtaken: acknowledged selectively, and in
+    /// order.
+    pub(super) late_sacked: Option<u64>,
+    pub(super) late_acknowledged: Option<u64>,
+}
+
+/// Keeps the lower one of two numbers.
+fn lower(lowest: &mut Option<u64>, number: u64) {
+    *lowest = Some(lowest.map_or(number, |lowest| lowest.min(number)));
 }
 
 impl Delivered {
@@ -132,6 +147,16 @@ impl Scoreboard {
     /// Lost ones, whether sent again or not.
     pub(super) fn lost(&self) -> u32 {
         self.lost_count
+    }
+
+    /// Lost ones whose retransmission is in flight.
+    pub(super) fn resent_in_flight(&self) -> u32 {
+        self.resent_count
+    }
+
+    /// Whether the first unacknowledged segment was ever sent again, or any other retransmission is in flight.
+    pub(super) fn awaits_any_retransmission(&self) -> bool {
+        self.resent_count > 0 || self.segments.front().is_some_and(|first| !first.is_original())
     }
 
     /// One past the highest segment known to be there.
@@ -207,15 +232,13 @@ impl Scoreboard {
     /// A segment is taken for lost; a retransmission that was in flight is lost again.
     pub(super) fn lose(&mut self, number: u64) {
         let segment = &mut self.segments[(number - self.una) as usize];
-        if segment.flags & RESENT != 0 {
-            segment.flags &= !RESENT;
-            self.resent_count -= 1;
-        } else if segment.flags & LOST == 0 {
-            segment.flags |= LOST;
-            self.lost_count += 1;
-        } else {
+        let before = segment.flags;
+        if before & (LOST | RESENT) == LOST {
             return;
         }
+        segment.flags = before & !RESENT | LOST;
+        self.resent_count -= u32::from(before & RESENT != 0);
+        self.lost_count += u32::from(before & LOST == 0);
         self.lost_ever += 1;
         self.lost.push(Reverse(number));
     }
@@ -229,20 +252,34 @@ impl Scoreboard {
         }
     }
 
+    /// Nothing is lost: what was taken for lost is in flight, and its retransmissions as well.
+    pub(super) fn lose_none(&mut self) {
+        for segment in &mut self.segments {
+            segment.flags &= !LOST;
+        }
+        self.lost_count = 0;
+        self.lost.clear();
+    }
+
     /// Everything below `number` has arrived.
     pub(super) fn acknowledge(&mut self, number: u64, delivered: &mut Delivered) {
         if number <= self.una {
             return;
         }
         delivered.advanced = true;
+        let overtaken = self.sacked.end();
         while self.una < number {
             let segment = self.segments.pop_front().expect("only what was sent is acknowledged");
             self.leave(segment);
             if segment.flags & SACKED != 0 {
                 self.sacked_count -= 1;
             } else {
-                if segment.is_original() && delivered.first_sent.is_none() {
-                    delivered.first_sent = Some(segment.sent);
+                if segment.is_original() {
+                    delivered.first_sent.get_or_insert(segment.sent);
+                    delivered.lowest_original.get_or_insert(self.una);
+                    if self.una < overtaken {
+                        delivered.late_acknowledged.get_or_insert(self.una);
+                    }
                 }
                 delivered.add(self.una, segment);
             }
@@ -253,8 +290,9 @@ impl Scoreboard {
         }
     }
 
-    /// A block of segments has arrived.
-    pub(super) fn sack(&mut self, block: Range<u64>, delivered: &mut Delivered) {
+    /// A block of segments has arrived. `overtaken`: segments below that number were, by those that an earlier
+    /// acknowledgement told of.
+    pub(super) fn sack(&mut self, block: Range<u64>, overtaken: u64, delivered: &mut Delivered) {
         let block = block.start.max(self.una)..block.end.min(self.next());
         let mut sacked = std::mem::take(&mut self.sacked);
         sacked.insert(block, |new| {
@@ -264,6 +302,13 @@ impl Scoreboard {
                 self.segments[(number - self.una) as usize].flags =
                     (segment.flags & REPEATED) | SACKED;
                 self.sacked_count += 1;
+                delivered.sacked = true;
+                if segment.is_original() {
+                    lower(&mut delivered.lowest_original, number);
+                    if number < overtaken {
+                        lower(&mut delivered.late_sacked, number);
+                    }
+                }
                 delivered.add(number, segment);
             }
         });

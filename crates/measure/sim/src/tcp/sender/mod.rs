@@ -12,15 +12,20 @@
 //! ([`WindowReduction`](super::recovery::WindowReduction)), once for both; at all other times, and always where an
 //! algorithm sets a rate, the algorithm is asked at every acknowledgement.
 //!
+//! From `Recovery` and `Timeout` it goes back to `Open` as well, with the window that was, once they turn out to be
+//! needless (`undo`).
+//!
 //! `state` holds the sender's variables, `acknowledgement` and `timer` process acknowledgements and timeouts,
 //! `limit_clock` measures what limits the sender, `write_queue` builds GSO packets, `transmission` sends them.
 
 mod acknowledgement;
+mod episode;
 mod limit_clock;
 mod send_memory;
 mod state;
 mod timer;
 mod transmission;
+mod undo;
 mod write_queue;
 
 pub(super) use acknowledgement::ReceivedAck;

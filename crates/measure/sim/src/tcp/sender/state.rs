@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! State of a sender: its window, its phase, its timers.
 
-use super::{limit_clock::LimitClock, send_memory::SendMemory};
+use super::{episode::Episode, limit_clock::LimitClock, send_memory::SendMemory};
 use crate::{
     plan::SenderPacing,
     tcp::{
@@ -10,6 +10,7 @@ use crate::{
         delivery_rate::DeliveryRateSampler,
         detection::{DupackCounter, LossDetector, Rack},
         recovery::WindowReduction,
+        reordering::Reordering,
         rtt::RttEstimator,
         scoreboard::Scoreboard,
         send_buffer::SendBuffer,
@@ -18,7 +19,7 @@ use crate::{
 };
 use congestion::{Ack, Attach, Control, Decision, Params};
 use netmodel::pacing::PathCap;
-use scenario::{LossDetection, Tcp};
+use scenario::{LossDetection, Profile, Tcp};
 use units::{Duration, Timestamp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,10 @@ pub(crate) struct SenderCounts {
     pub(crate) timeouts: u64,
     /// Segments acknowledged, also selectively.
     pub(crate) delivered: u64,
+    /// Segments that the receiver reported as duplicates (`tcpi_dsack_dups`).
+    pub(crate) duplicates: u64,
+    /// Reductions of the window that were taken back.
+    pub(crate) undone: u64,
 }
 
 /// How much of the window is used (Linux's `tcp_cwnd_validate`; RFC 2861, RFC 7661).
@@ -71,6 +76,8 @@ pub(crate) struct Sender {
     pub(in crate::tcp) rtt: RttEstimator,
     pub(super) phase: Phase,
     pub(super) reduction: Option<WindowReduction>,
+    pub(super) reordering: Reordering,
+    pub(super) episode: Episode,
     pub(in crate::tcp) content: Content,
     /// The first segment that the receiver has no room for.
     pub(super) allowed: u64,
@@ -125,6 +132,13 @@ pub(super) struct Probe {
     pub(super) again: bool,
 }
 
+impl Probe {
+    /// Segments that a probe under way, if there is one, has sent again.
+    pub(super) fn resent(probe: Option<Self>) -> u32 {
+        u32::from(probe.is_some_and(|probe| probe.again))
+    }
+}
+
 impl Sender {
     /// `allowed`: the first segment that the receiver has no room for.
     pub(in crate::tcp) fn new(tcp: &Tcp, setup: &ConnectionSetup<'_>, allowed: u64) -> Self {
@@ -148,6 +162,8 @@ impl Sender {
             rtt: RttEstimator::new(),
             phase: Phase::Open,
             reduction: None,
+            reordering: Reordering::new(),
+            episode: Episode::new(tcp.profile == Profile::Linux),
             content,
             allowed,
             buffer: SendBuffer::new(tcp, mss, sndbuf),
@@ -196,6 +212,11 @@ impl Sender {
     /// Bytes that the application may have handed over and not yet seen acknowledged.
     pub(in crate::tcp) fn buffer(&self) -> u64 {
         self.buffer.segments * u64::from(self.mss)
+    }
+
+    #[cfg(test)]
+    pub(in crate::tcp) fn reordering(&self) -> &Reordering {
+        &self.reordering
     }
 
     /// The first segment that is not acknowledged.

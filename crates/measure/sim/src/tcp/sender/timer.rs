@@ -2,7 +2,10 @@
 //! The retransmission timer: timeouts (RFC 6298), loss probes (RFC 8985 section 7), and segments that are
 //! lost unless they arrive in time.
 
-use super::state::{Phase, Probe, Sender, TimerPurpose};
+use super::{
+    acknowledgement::Progress,
+    state::{Phase, Probe, Sender, TimerPurpose},
+};
 use crate::{
     event_queue::EventKind,
     tcp::{Context, scoreboard::Delivered},
@@ -32,7 +35,7 @@ impl Sender {
                     self.detection.detect(&mut self.board, &Delivered::default(), detection_input);
                 let lost = (self.board.lost_ever() - lost) as u32;
                 let ack = Ack { lost, prior_in_flight, ..self.event(cx.now) };
-                self.react(cx.tcp, ack, false, false);
+                self.react(cx.tcp, ack, Progress::default());
                 match again {
                     Some(wait) => self.wait(cx, TimerPurpose::Reordering, cx.now + wait),
                     None => self.restart_timer(cx),
@@ -51,7 +54,10 @@ impl Sender {
         let lost = (self.board.lost_ever() - lost) as u32;
         let ack = Ack { lost, prior_in_flight, ..self.event(cx.now) };
         let control = self.control.as_mut().expect("it has sent");
+        self.episode.timed_out(matches!(self.phase, Phase::Open | Phase::Cwr(_)));
         if self.phase == Phase::Open {
+            self.reordering.timed_out(self.board.sacked());
+            self.episode.begin(&self.board, Probe::resent(self.probe), Some(&self.decision));
             control.loss(&ack, &mut self.decision);
         }
         (self.phase, self.reduction) = (Phase::Timeout(self.board.next()), None);
@@ -80,11 +86,18 @@ impl Sender {
         self.restart_timer(cx);
     }
 
-    /// RFC 8985 section 7.4: a probe that repaired a loss hid it from detection, but it was one.
-    pub(super) fn end_probe(&mut self, cx: &mut Context<'_>, duplicate: bool) {
-        let Some(probe) = self.probe.filter(|probe| self.board.una() >= probe.next) else { return };
+    /// RFC 8985 section 7.4: a probe that repaired a loss hid it from detection, but it was one. Whether it
+    /// did is not known until another acknowledgement comes: one that reports a duplicate, or one of more
+    /// (`tcp_process_tlp_ack`).
+    pub(super) fn end_probe(&mut self, cx: &mut Context<'_>, delivered: &Delivered) {
+        let una = self.board.una();
+        let Some(probe) = self.probe.filter(|probe| una >= probe.next) else { return };
+        let is_repeated = !delivered.advanced && !delivered.sacked;
+        if probe.again && una == probe.next && !is_repeated {
+            return;
+        }
         self.probe = None;
-        let hid_a_loss = probe.again && !duplicate;
+        let hid_a_loss = probe.again && una > probe.next;
         if hid_a_loss && self.phase == Phase::Open {
             let ack = Ack { lost: 1, ..self.event(cx.now) };
             let control = self.control.as_mut().expect("it has sent");

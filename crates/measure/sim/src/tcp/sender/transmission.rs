@@ -2,6 +2,7 @@
 //! What may be sent and when: windows, pacing, the window after an idle time.
 
 use super::{
+    episode::timestamp,
     state::{Phase, Sender, TimerPurpose, micros_of},
     write_queue::GsoDecision,
 };
@@ -41,6 +42,7 @@ impl Sender {
         if self.wait == TimerPurpose::Probe || !self.timer.is_set() {
             self.restart_timer(cx);
         }
+        self.episode.new_data_only = false;
         self.note_limit(cx.now);
     }
 
@@ -61,7 +63,7 @@ impl Sender {
         let mut count = 0;
         while self.board.in_flight() < self.decision.cwnd && count < most {
             count += 1;
-            let lost = self.board.next_lost();
+            let lost = if self.episode.new_data_only { None } else { self.board.next_lost() };
             if lost.is_none() && !self.has_new() {
                 break;
             }
@@ -116,6 +118,7 @@ impl Sender {
             let goes_on = left > 0
                 && self.board.awaits_retransmission(next)
                 && self.board.get(next).sent == sent;
+            self.episode.sent_again(cx.now);
             bytes += self.transmit(cx, number, gso_flags(count, goes_on, self.frame));
             if !goes_on {
                 return bytes;
@@ -236,7 +239,7 @@ impl Sender {
         let packet = Packet {
             number,
             owner: cx.route.owner,
-            window: 0,
+            window: timestamp(cx.now),
             length: (payload + cx.route.header) as u16,
             path: cx.route.forward,
             kind: PacketKind::Data,
