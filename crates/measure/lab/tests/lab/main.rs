@@ -5,6 +5,7 @@ mod buffers;
 mod classes;
 mod common;
 mod congestion;
+mod endless;
 mod limits;
 mod pacing;
 mod queue;
