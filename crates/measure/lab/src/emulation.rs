@@ -15,6 +15,7 @@ use crate::{
     sampler::{self, Arriving, ArrivingCount},
     servers::{FlowPlan, Servers, can_be_stock, has_stock_client},
     streams, tcp_timeouts,
+    traffic::{self, Sources},
 };
 use congestion::Algorithm;
 use experiment::{ExperimentError, Method, Obstacle, Obstacles, RunContext, congestion_controls};
@@ -118,7 +119,9 @@ fn emulate(run: &Run, emulation: &Emulation, context: &RunContext<'_>) -> Result
     let servers = Servers::start(&wan, run, &plans, context.folder, &emulation.longhaul)?;
     let sysctls = recording::sysctls(&wan, run)?;
     let arriving: Vec<Arriving> = plans.iter().map(|plan| arriving(context, plan)).collect();
-    let Driven { ended, seen, took_place } = drive(&wan, run, (&plans, &arriving), context)?;
+    let traffic = Sources::open(&wan, run)?;
+    let driven = drive(&wan, run, (&plans, &arriving), traffic, context)?;
+    let Driven { ended, seen, traffic, took_place } = driven;
     let timeouts = timeouts(&wan, &plans)?;
     let mut pacing_faults = pacers.faults()?;
     let gateways = gateways.stop();
@@ -140,6 +143,7 @@ fn emulate(run: &Run, emulation: &Emulation, context: &RunContext<'_>) -> Result
         timeouts: &timeouts,
         pacing_faults,
         gateways: &gateways,
+        traffic,
         seen,
         directed_links: &directed_links,
         links: &links,
@@ -228,6 +232,7 @@ struct Driven {
     /// How each flow's receiver ended.
     ended: Vec<Ended>,
     seen: sampler::Observations,
+    traffic: traffic::Outcome,
     /// When the first flow could begin, and when the run was over.
     took_place: (Instant, Instant),
 }
@@ -237,12 +242,14 @@ fn drive(
     wan: &Wan,
     run: &Run,
     (plans, arriving): (&[FlowPlan], &[Arriving]),
+    traffic: Sources,
     context: &RunContext<'_>,
 ) -> Result<Driven, LabError> {
     let hops: Vec<_> = plans.iter().flat_map(|plan| plan.hops.clone()).collect();
     let phases = Phases::of(plans);
     let (running, stop) = mpsc::channel();
     let begun = Instant::now();
+    let traffic = traffic.start(begun)?;
     let end = begun + Duration::from(run.duration.unwrap_or(run.timeout));
     let interrupted = context.interrupted();
     thread::scope(|scope| {
@@ -266,9 +273,10 @@ fn drive(
             wait_until(end, interrupted);
         }
         let over = Instant::now();
+        let traffic = traffic.finish(run, wan.started());
         drop(running);
         let seen = watcher.join().expect("the watcher does not panic");
-        Ok(Driven { ended: ended?, seen: seen?, took_place: (begun, over) })
+        Ok(Driven { ended: ended?, seen: seen?, traffic: traffic?, took_place: (begun, over) })
     })
 }
 

@@ -6,7 +6,7 @@
 //! (`pacing_gateways`), a real nginx at each flow's source (longhaul's own
 //! server for a flow that nginx can't send: `flow_server`) and a depot process at each `via` (`servers`), the
 //! sampler looks at sockets, queues and files while stock clients download (`client`, `sampler`), or longhaul's own receiver
-//! where they can't (`streams`), the network goes down,
+//! where they can't (`streams`) and the generator sends other traffic (`traffic`), the network goes down,
 //! what arrived is hashed (`payload`), and everything that was seen is put together (`recording`). What cannot be emulated is
 //! said beforehand (`preflight`).
 
@@ -28,6 +28,7 @@ mod servers;
 mod small_buffers;
 mod streams;
 mod tcp_timeouts;
+mod traffic;
 
 pub use congestion_controls::LoadedControls;
 pub use emulation::Emulation;

@@ -4,7 +4,7 @@
 use crate::{pacing, pacing_gateways, servers::has_stock_client};
 use congestion::Algorithm;
 use experiment::{ExperimentError, Obstacle, Obstacles};
-use scenario::{Client, Profile, Run, Tcp};
+use scenario::{Client, Profile, Run, Source, Tcp};
 
 /// Whether the emulator and the kernel can be what a run's nodes and links ask for.
 ///
@@ -49,7 +49,7 @@ fn without_program(run: &Run) -> Vec<Obstacle> {
     for (subject, what) in pacing::lacking(run).into_iter().chain(pacing_gateways::lacking(run)) {
         lacking.push(emu_lacks(subject, &what));
     }
-    for traffic in &run.traffic {
+    for traffic in run.traffic.iter().filter(|t| !matches!(t.source, Source::Cbr { .. })) {
         let name = format!("traffic {}", traffic.name);
         lacking.push(emu_lacks(name, "there is no program for it"));
     }

@@ -9,6 +9,7 @@ use crate::{
     pacing_gateways,
     sampler::{HopObservation, Observations, link_entity},
     servers::{FlowPlan, has_stock_client},
+    traffic,
 };
 use host::TcpMemory;
 use record::{
@@ -20,7 +21,7 @@ use std::{
     collections::BTreeMap,
     time::{Instant, SystemTime},
 };
-use wan::{Health, Snapshot, Wan};
+use wan::{Snapshot, Wan};
 
 /// Everything that a record is made of.
 pub struct Observed<'a> {
@@ -40,6 +41,8 @@ pub struct Observed<'a> {
     pub pacing_faults: Vec<String>,
     /// The gateways of hosts with classes.
     pub gateways: &'a [pacing_gateways::Ended],
+    /// What became of traffic other than the flows.
+    pub traffic: traffic::Outcome,
     /// What the sampler saw.
     pub seen: Observations,
     /// The names of the links' directions.
@@ -105,11 +108,12 @@ pub fn record(mut observed: Observed<'_>) -> Record {
     let prepares =
         |name: &String| observed.run.flows.iter().any(|flow| flow.prepares && flow.name == *name);
     let flows: Vec<_> = flows.into_iter().filter(|flow| !prepares(&flow.name)).collect();
-    let metrics = Metrics::compute(&flows, &links, &series);
     let manifest = manifest(&observed);
-    // What traffic does is for simulations: an emulation refuses it.
-    let summary = Summary { flows, links, metrics, ..Summary::default() };
-    Record { manifest, series, summary, files: OfferedFiles::default() }
+    let files = OfferedFiles::default();
+    let traffic = observed.traffic.summaries;
+    let metrics = Metrics::compute(&flows, &links, &series).with_traffic(&traffic, &files);
+    let summary = Summary { flows, links, traffic, metrics };
+    Record { manifest, series, summary, files }
 }
 
 /// The whole run if it ends by the clock; otherwise from the first client's start to the last one's end.
@@ -237,13 +241,14 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
             .collect(),
         valid: reasons.is_empty(),
         invalid_reasons: reasons,
-        emulator: Some(emulator(&observed.links.health, observed.gateways)),
+        emulator: Some(emulator(observed)),
         ..experiment::manifest::of(run, observed.method, observed.command, observed.started)
     }
 }
 
-fn emulator(health: &Health, gateways: &[pacing_gateways::Ended]) -> manifest::EmulatorHealth {
-    let more: [(&str, serde_json::Value); 8] = [
+fn emulator(observed: &Observed<'_>) -> manifest::EmulatorHealth {
+    let health = &observed.links.health;
+    let more: [(&str, serde_json::Value); 9] = [
         ("write_errors", health.write_errors.into()),
         ("malformed", health.malformed.into()),
         ("devices_lost", health.devices_lost.into()),
@@ -251,7 +256,8 @@ fn emulator(health: &Health, gateways: &[pacing_gateways::Ended]) -> manifest::E
         ("stood_still_s", health.stood_still_s.into()),
         ("cpu_s", health.cpu_s.into()),
         ("real_time", health.real_time.into()),
-        ("gateways", pacing_gateways::on_record(gateways)),
+        ("gateways", pacing_gateways::on_record(observed.gateways)),
+        ("generator", observed.traffic.on_record.clone()),
     ];
     manifest::EmulatorHealth {
         deliveries: health.deliveries,
@@ -312,6 +318,7 @@ fn invalid_reasons(observed: &Observed<'_>, sockets: &[manifest::HopSocket]) -> 
             reasons.push(format!("flow {} ended before the run: {why}", plan.flow.name));
         }
     }
+    reasons.extend(observed.traffic.faults.iter().cloned());
     reasons.extend(observed.pacing_faults.iter().cloned());
     for socket in sockets {
         let asked = socket.congestion_control_asked.as_deref().unwrap_or_default();

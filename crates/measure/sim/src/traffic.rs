@@ -82,12 +82,7 @@ impl TrafficState {
             name: traffic.name.clone(),
             from: traffic.from.clone(),
             to: traffic.to.clone(),
-            kind: match self.source {
-                Source::Files { .. } => "files",
-                Source::Cbr { .. } => "cbr",
-                Source::OnOff { .. } => "on_off",
-            }
-            .to_owned(),
+            kind: self.source.kind().to_owned(),
             start_s: self.start.as_secs_f64(),
             end_s: sim.now.max(self.start).as_secs_f64(),
             bytes,

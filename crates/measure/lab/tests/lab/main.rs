@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Whole runs, by emulation as root, and what their records say.
 
+mod background;
 mod buffers;
 mod classes;
 mod common;
