@@ -44,6 +44,34 @@ pub fn drop_arriving(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
+/// How many bytes a TCP socket may hold unsent before it takes no more (`TCP_NOTSENT_LOWAT`).
+pub fn set_max_unsent(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes)
+}
+
+/// How many bytes of a TCP socket are not acknowledged, sent or not.
+pub fn unacknowledged(socket: BorrowedFd<'_>) -> io::Result<i32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the ioctl (SIOCOUTQ, which has the number of TIOCOUTQ) writes one int.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) })?;
+    Ok(bytes)
+}
+
+/// Discards up to `most` bytes that a TCP socket has received, without copying them. Answers how many.
+pub fn discard(socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+    let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
+    // SAFETY: with MSG_TRUNC, TCP writes nothing to the buffer, which may then be null (tcp(7)).
+    let length = unsafe { libc::recv(socket.as_raw_fd(), std::ptr::null_mut(), most, flags) };
+    usize::try_from(length).map_err(|_| io::Error::last_os_error())
+}
+
+/// Lets this process have as many descriptors as it may.
+pub fn allow_all_descriptors() -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)
+}
+
 /// Makes the calling thread's timers precise, and gives it real-time priority where that is permitted: below the emulator's,
 /// which must read what is sent. Answers whether it was.
 pub fn request_real_time() -> bool {

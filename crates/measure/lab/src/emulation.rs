@@ -20,7 +20,7 @@ use crate::{
 use congestion::Algorithm;
 use experiment::{ExperimentError, Method, Obstacle, Obstacles, RunContext, congestion_controls};
 use record::Record;
-use scenario::{Client, Flow, Run};
+use scenario::{Client, Flow, Run, Source};
 use std::{
     path::{Path, PathBuf},
     sync::{
@@ -122,7 +122,7 @@ fn emulate(run: &Run, emulation: &Emulation, context: &RunContext<'_>) -> Result
     let traffic = Sources::open(&wan, run)?;
     let driven = drive(&wan, run, (&plans, &arriving), traffic, context)?;
     let Driven { ended, seen, traffic, took_place } = driven;
-    let timeouts = timeouts(&wan, &plans)?;
+    let timeouts = timeouts(&wan, run, &plans)?;
     let mut pacing_faults = pacers.faults()?;
     let gateways = gateways.stop();
     pacing_faults.extend(pacing_gateways::faults(&gateways));
@@ -184,10 +184,14 @@ fn verify(
 
 /// The timeouts of each hop's sender, flow by flow and hop by hop; none where a node sends for
 /// several, whose counts can't be told apart.
-fn timeouts(wan: &Wan, plans: &[FlowPlan]) -> Result<Vec<Option<u64>>, LabError> {
+fn timeouts(wan: &Wan, run: &Run, plans: &[FlowPlan]) -> Result<Vec<Option<u64>>, LabError> {
     let hops: Vec<_> = plans.iter().flat_map(|plan| &plan.hops).collect();
-    let of_hop = |node: &str| {
-        if hops.iter().filter(|hop| hop.node == node).count() > 1 {
+    let of_hop = |node: &String| {
+        let has_traffic = run.traffic.iter().any(|traffic| {
+            !matches!(traffic.source, Source::Cbr { .. })
+                && [&traffic.from, &traffic.to].contains(&node)
+        });
+        if has_traffic || hops.iter().filter(|hop| hop.node == *node).count() > 1 {
             return Ok(None);
         }
         let counted = tcp_timeouts::count(&wan.node(node)?.namespace);

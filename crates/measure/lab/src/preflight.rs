@@ -4,7 +4,7 @@
 use crate::{pacing, pacing_gateways, servers::has_stock_client};
 use congestion::Algorithm;
 use experiment::{ExperimentError, Obstacle, Obstacles};
-use scenario::{Client, Profile, Run, Source, Tcp};
+use scenario::{Client, Profile, Run, Tcp};
 
 /// Whether the emulator and the kernel can be what a run's nodes and links ask for.
 ///
@@ -34,7 +34,7 @@ fn kernels_parameters(run: &Run) -> Vec<Obstacle> {
     lacking.collect()
 }
 
-/// What a run's flows and traffic ask for that real programs over the kernel's TCP can't move.
+/// What a run's flows ask for that real programs over the kernel's TCP can't do.
 fn without_program(run: &Run) -> Vec<Obstacle> {
     let mut lacking = Vec::new();
     for flow in &run.flows {
@@ -48,10 +48,6 @@ fn without_program(run: &Run) -> Vec<Obstacle> {
     }
     for (subject, what) in pacing::lacking(run).into_iter().chain(pacing_gateways::lacking(run)) {
         lacking.push(emu_lacks(subject, &what));
-    }
-    for traffic in run.traffic.iter().filter(|t| !matches!(t.source, Source::Cbr { .. })) {
-        let name = format!("traffic {}", traffic.name);
-        lacking.push(emu_lacks(name, "there is no program for it"));
     }
     if run.tcp != (Tcp { ecn: run.tcp.ecn, ..Tcp::of(Profile::Linux, run.family) }) {
         let what = "the ends are the kernel's own; set them by the nodes' sysctl and buffers";

@@ -13,8 +13,7 @@ use crate::{
 };
 use host::TcpMemory;
 use record::{
-    Direction, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, OfferedFiles, Record,
-    Summary, manifest,
+    Direction, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Record, Summary, manifest,
 };
 use scenario::{PathLimits, Routes, Run};
 use std::{
@@ -109,8 +108,7 @@ pub fn record(mut observed: Observed<'_>) -> Record {
         |name: &String| observed.run.flows.iter().any(|flow| flow.prepares && flow.name == *name);
     let flows: Vec<_> = flows.into_iter().filter(|flow| !prepares(&flow.name)).collect();
     let manifest = manifest(&observed);
-    let files = OfferedFiles::default();
-    let traffic = observed.traffic.summaries;
+    let traffic::Outcome { summaries: traffic, files, .. } = observed.traffic;
     let metrics = Metrics::compute(&flows, &links, &series).with_traffic(&traffic, &files);
     let summary = Summary { flows, links, traffic, metrics };
     Record { manifest, series, summary, files }

@@ -10,3 +10,4 @@ mod endless;
 mod limits;
 mod pacing;
 mod queue;
+mod traffic;
