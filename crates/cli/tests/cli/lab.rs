@@ -296,13 +296,8 @@ fn unsupported_features_are_all_listed_one_per_line() {
     std::fs::write(&file, bad).unwrap();
     let out = folder.path().join("out");
     let (file, out) = (file.to_str().unwrap(), out.to_str().unwrap());
-    let emu: &[&str] = &[
-        "flow transfer: streams: ",
-        "traffic traffic1: there is no program for it",
-        "duration: a run ends with its downloads",
-        "[tcp] other than ecn: ",
-        "this kernel has no congestion control \"cubik\"",
-    ];
+    let emu: &[&str] =
+        &["[tcp] other than ecn: ", "this kernel has no congestion control \"cubik\""];
     let sim: &[&str] = &[
         "congestion control cubik: ",
         "the kernel setting net.core.somaxconn is not simulated",
@@ -439,11 +434,13 @@ fn a_flow_after_another_goes_over_the_connections_that_it_left() {
 fn a_problem_of_some_runs_names_them() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = small(folder.path());
-    let sweep = "sweep.flow.transfer.streams=[1, 2, 3]";
+    let sweep = "sweep.flow.transfer.client=[\"curl\", \"aria2\"]";
+    let rated = "flow.transfer.app_rate=1mbit";
+    let settings = ["--set", sweep, "--set", rated, "--set", "repeat=1"];
     let (_, said) =
-        refused(&["lab", "check", &file, "--method", "emu", "--set", sweep, "--set", "repeat=1"]);
+        refused(&[&["lab", "check", &file, "--method", "emu"], settings.as_slice()].concat());
     assert!(
-        said.contains("streams=2") && said.contains(" more: method emu can't do flow"),
+        said.contains("client=aria2") && said.contains(" more: method emu can't do flow"),
         "{said}"
     );
 }
@@ -452,12 +449,12 @@ fn a_problem_of_some_runs_names_them() {
 fn many_flows_with_the_same_problem_are_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("many.toml");
-    let many =
-        SMALL.replace("name = \"transfer\"\n", "name = \"transfer#\"\ncount = 5\nstreams = 2\n");
+    let five = "name = \"transfer#\"\ncount = 5\nclient = \"aria2\"\napp_rate = \"1mbit\"\n";
+    let many = SMALL.replace("name = \"transfer\"\n", five);
     std::fs::write(&file, many.split("[[variant]]").next().unwrap()).unwrap();
     let file = file.to_str().unwrap();
     let (_, said) = refused(&["lab", "check", file, "--method", "emu", "--set", "family=ipv4"]);
-    assert!(said.contains("can't do flow transfer1 and 4 more: streams"), "{said}");
+    assert!(said.contains("can't do flow transfer1 and 4 more: app_rate"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 

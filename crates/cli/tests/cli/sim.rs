@@ -448,12 +448,9 @@ fn kill_9_leaves_what_was_written_last() {
 #[test]
 fn unsupported_feature_is_refused_before_the_run() {
     let lab = Lab::new(SMALL);
-    for (key, expected) in [
-        ("flow.transfer.streams=2", "flow transfer: streams"),
-        ("duration=5s", "duration"),
-        ("tcp.initial_window=2", "[tcp]"),
-        ("flow.transfer.cc=lh_warp", "there are: "),
-    ] {
+    for (key, expected) in
+        [("tcp.initial_window=2", "[tcp]"), ("flow.transfer.cc=lh_warp", "there are: ")]
+    {
         let said = lab.refused(&["lab", "run"], &["--set", key]);
         assert!(said.contains(expected), "{key}: {said}");
         let checked = ["lab", "check", &lab.file(), "--method", "emu", "--set", key];
@@ -466,9 +463,6 @@ fn unsupported_feature_is_refused_before_the_run() {
     }
     let said = lab.refused(&["lab", "run"], &["--jobs", "2"]);
     assert!(said.contains("slow each other down"), "{said}");
-
-    let endless = Lab::new(MANY).refused(&["lab", "run"], &[]);
-    assert!(endless.contains("flow bulk1 and 11 more: a download needs an end"), "{endless}");
     assert!(!lab.out().exists(), "nothing took place");
 }
 

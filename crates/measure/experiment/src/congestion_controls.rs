@@ -45,23 +45,22 @@ pub fn params(run: &Run, name: &str) -> Result<Params, ExperimentError> {
     Ok(params)
 }
 
-/// What a run's nodes and flows ask for by names with longhaul's prefix, each once.
+/// What a run's nodes, flows and traffic ask for by names with longhaul's prefix, each once.
 pub fn ours(run: &Run) -> BTreeSet<&str> {
-    of_nodes_and_flows(run).filter(|name| name.starts_with(Algorithm::PREFIX)).collect()
+    of_senders(run).filter(|name| name.starts_with(Algorithm::PREFIX)).collect()
 }
 
-fn of_nodes_and_flows(run: &Run) -> impl Iterator<Item = &str> {
+fn of_senders(run: &Run) -> impl Iterator<Item = &str> {
     let of_flows = run.flows.iter().flat_map(|flow| &flow.cc);
-    run.nodes.iter().map(|node| &node.cc).chain(of_flows).map(String::as_str)
+    let of_traffic = run.traffic.iter().map(|traffic| &traffic.cc);
+    run.nodes.iter().map(|node| &node.cc).chain(of_flows).chain(of_traffic).map(String::as_str)
 }
 
 /// Names, parameter sets and parameters of a run that no method can have: names that are neither
 /// longhaul's, nor in the kernel's list `available`, nor among those `allowed`. Each with what there is.
 pub fn unknown_everywhere(run: &Run, available: &str, allowed: &[String]) -> Vec<String> {
     let entries: BTreeSet<&str> = run.congestion.iter().map(|entry| entry.name.as_str()).collect();
-    let of_traffic = run.traffic.iter().map(|traffic| traffic.cc.as_str());
-    let named: BTreeSet<&str> =
-        of_nodes_and_flows(run).chain(of_traffic).chain(entries.iter().copied()).collect();
+    let named: BTreeSet<&str> = of_senders(run).chain(entries.iter().copied()).collect();
     let unknown = named.into_iter().filter_map(|name| {
         let error = params(run, name).err()?;
         // Only longhaul's have parameters.

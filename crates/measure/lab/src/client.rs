@@ -2,6 +2,7 @@
 //! The programs that download: stock curl and wget, as a person would call them.
 
 use crate::{
+    ended::{Ended, Ending},
     error::LabError,
     servers::{FlowPlan, missing_program},
 };
@@ -15,21 +16,6 @@ use std::{
     time::{Duration, Instant},
 };
 use wan::Wan;
-
-/// How a client ended.
-#[derive(Debug, Clone)]
-pub struct Ended {
-    /// When it was started.
-    pub start: Instant,
-    /// When it had ended.
-    pub end: Instant,
-    /// Its exit code; none if it was killed.
-    pub exit_code: Option<i32>,
-    /// Whether the time limit was the reason.
-    pub timed_out: bool,
-    /// What it said on standard error.
-    pub said: String,
-}
 
 /// The program that downloads a flow: curl where none is named.
 pub fn program(flow: &Flow) -> &'static str {
@@ -120,5 +106,6 @@ fn run_to_end(
     let end = Instant::now();
     let exit_code = child.wait()?.code();
     let said = String::from_utf8_lossy(&std::fs::read(log)?).trim().to_owned();
-    Ok(Ended { start, end, exit_code, timed_out, said })
+    let how = if timed_out { Ending::Cut } else { Ending::Exited(exit_code, said) };
+    Ok(Ended { start, end, how })
 }

@@ -2,8 +2,9 @@
 //! One run by the method `emu`: real kernel TCP and real programs over an emulated network.
 
 use crate::{
-    client::{self, Ended},
+    client,
     congestion_controls::LoadedControls,
+    ended::Ended,
     error::LabError,
     pacing::Pacers,
     pacing_gateways::{self, Gateways},
@@ -11,19 +12,20 @@ use crate::{
     phases::Phases,
     preflight,
     recording::{self, Observed},
-    sampler::{self, ReceivedFile},
-    servers::{FlowPlan, Servers},
-    tcp_timeouts,
+    sampler::{self, Arriving, ArrivingCount},
+    servers::{FlowPlan, Servers, can_be_stock, has_stock_client},
+    streams, tcp_timeouts,
+    traffic::{self, Sources},
 };
 use congestion::Algorithm;
 use experiment::{ExperimentError, Method, Obstacle, Obstacles, RunContext, congestion_controls};
 use record::Record;
-use scenario::{Client, Flow, Run};
+use scenario::{Client, Flow, Run, Source};
 use std::{
     path::{Path, PathBuf},
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
     thread,
@@ -73,6 +75,14 @@ impl Method for Emulation {
         ATTEMPTS
     }
 
+    fn ignored(&self, runs: &[Run]) -> Vec<String> {
+        let is_ignored = |flow: &Flow| flow.client.is_some() && !has_stock_client(flow);
+        let client =
+            "client: flows without bytes or with several streams are received by longhaul itself";
+        let has_ignored = runs.iter().any(|run| run.flows.iter().any(is_ignored));
+        has_ignored.then(|| client.to_owned()).into_iter().collect()
+    }
+
     fn prepare(&self, run: &Run, obstacles: &mut Obstacles) -> Run {
         let (prepared, differing) = effective_run(run);
         let unknown = congestion_controls::unknown_names(run);
@@ -101,21 +111,18 @@ fn emulate(run: &Run, emulation: &Emulation, context: &RunContext<'_>) -> Result
     let wan = Wan::up(run)?;
     let mut plans = Vec::new();
     for (n, flow) in (0..).zip(&run.flows) {
-        let bytes = flow.bytes.expect("an emulated flow has an end");
-        plans.push(FlowPlan::new(
-            &wan,
-            n,
-            flow,
-            emulation.payload(context.shared, bytes)?,
-            &plans,
-        )?);
+        let payload = flow.bytes.map(|bytes| emulation.payload(context.shared, bytes));
+        plans.push(FlowPlan::new(&wan, n, flow, payload.transpose()?, &plans)?);
     }
     let pacers = Pacers::attach(&wan, run, &plans)?;
     let gateways = Gateways::start(&wan, run)?;
     let servers = Servers::start(&wan, run, &plans, context.folder, &emulation.longhaul)?;
     let sysctls = recording::sysctls(&wan, run)?;
-    let (ended, seen) = drive(&wan, run, &plans, context)?;
-    let timeouts = timeouts(&wan, &plans)?;
+    let arriving: Vec<Arriving> = plans.iter().map(|plan| arriving(context, plan)).collect();
+    let traffic = Sources::open(&wan, run)?;
+    let driven = drive(&wan, run, (&plans, &arriving), traffic, context)?;
+    let Driven { ended, seen, traffic, took_place } = driven;
+    let timeouts = timeouts(&wan, run, &plans)?;
     let mut pacing_faults = pacers.faults()?;
     let gateways = gateways.stop();
     pacing_faults.extend(pacing_gateways::faults(&gateways));
@@ -126,17 +133,7 @@ fn emulate(run: &Run, emulation: &Emulation, context: &RunContext<'_>) -> Result
     let zero = wan.started();
     let directed_links = wan.directed_links().to_vec();
     let links = wan.down()?;
-    let mut verified = Vec::new();
-    for (plan, ended) in plans.iter().zip(&ended) {
-        let file = file_of(context.folder, plan);
-        let bytes = std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
-        let whole = ended.exit_code == Some(0) && !ended.timed_out;
-        // An incomplete file is neither correct nor wrong.
-        let sha256_ok = if whole { Some(sha256_of(&file)? == plan.payload.sha256) } else { None };
-        verified.push((bytes, sha256_ok));
-        // A record may be kept for years; the copy has served its purpose.
-        let _ = std::fs::remove_file(&file);
-    }
+    let verified = verify(&plans, &arriving, &ended)?;
     Ok(recording::record(Observed {
         method: emulation,
         run,
@@ -146,23 +143,55 @@ fn emulate(run: &Run, emulation: &Emulation, context: &RunContext<'_>) -> Result
         timeouts: &timeouts,
         pacing_faults,
         gateways: &gateways,
+        traffic,
         seen,
         directed_links: &directed_links,
         links: &links,
         zero,
         started: context.started,
+        took_place,
         sysctls,
         congestion_controls: controls.on_record(),
         command: context.command,
     }))
 }
 
+/// What of each flow has arrived: its bytes, and whether they are the right ones.
+fn verify(
+    plans: &[FlowPlan],
+    arriving: &[Arriving],
+    ended: &[Ended],
+) -> Result<Vec<(u64, Option<bool>)>, LabError> {
+    let mut verified = Vec::new();
+    for ((plan, arriving), ended) in plans.iter().zip(arriving).zip(ended) {
+        let file = &arriving.path;
+        let counted = matches!(arriving.count, ArrivingCount::Counted(_));
+        let received = if counted {
+            arriving.received()
+        } else {
+            // The file's own length, whatever its blocks are.
+            std::fs::metadata(file).ok().map(|metadata| metadata.len())
+        };
+        // An incomplete file is neither correct nor wrong.
+        let payload = plan.payload.as_ref().filter(|_| ended.is_whole());
+        let is_right = |payload: &Payload| Ok::<_, LabError>(sha256_of(file)? == payload.sha256);
+        verified.push((received.unwrap_or(0), payload.map(is_right).transpose()?));
+        // A record may be kept for years; the copy has served its purpose.
+        let _ = std::fs::remove_file(file);
+    }
+    Ok(verified)
+}
+
 /// The timeouts of each hop's sender, flow by flow and hop by hop; none where a node sends for
 /// several, whose counts can't be told apart.
-fn timeouts(wan: &Wan, plans: &[FlowPlan]) -> Result<Vec<Option<u64>>, LabError> {
+fn timeouts(wan: &Wan, run: &Run, plans: &[FlowPlan]) -> Result<Vec<Option<u64>>, LabError> {
     let hops: Vec<_> = plans.iter().flat_map(|plan| &plan.hops).collect();
-    let of_hop = |node: &str| {
-        if hops.iter().filter(|hop| hop.node == node).count() > 1 {
+    let of_hop = |node: &String| {
+        let has_traffic = run.traffic.iter().any(|traffic| {
+            !matches!(traffic.source, Source::Cbr { .. })
+                && [&traffic.from, &traffic.to].contains(&node)
+        });
+        if has_traffic || hops.iter().filter(|hop| hop.node == *node).count() > 1 {
             return Ok(None);
         }
         let counted = tcp_timeouts::count(&wan.node(node)?.namespace);
@@ -171,9 +200,9 @@ fn timeouts(wan: &Wan, plans: &[FlowPlan]) -> Result<Vec<Option<u64>>, LabError>
     hops.iter().map(|hop| of_hop(&hop.node)).collect()
 }
 
-/// The run as it will take place, which is what goes on record: a flow's first hop is sent by an
-/// end, whose program knows nothing of congestion controls, so the flow's is made the node's; and
-/// some program downloads it. What `[tcp]` may say, the nodes' kernels are told. With it, each flow
+/// The run as it will take place, which is what goes on record: the first hop of a flow that nginx sends has a program
+/// that knows nothing of congestion controls, so the flow's is made the node's; and some program downloads it, unless
+/// only longhaul's own can. What `[tcp]` may say, the nodes' kernels are told. With it, each flow
 /// whose congestion control its node can't have.
 fn effective_run(run: &Run) -> (Run, Vec<String>) {
     let mut run = run.clone();
@@ -183,14 +212,15 @@ fn effective_run(run: &Run) -> (Run, Vec<String>) {
         }
     }
     for flow in &mut run.flows {
-        flow.client = Some(flow.client.unwrap_or_default());
+        flow.client = has_stock_client(flow).then(|| flow.client.unwrap_or_default());
     }
-    for flow in run.flows.clone() {
+    let stock: Vec<Flow> = run.flows.iter().filter(|flow| can_be_stock(flow)).cloned().collect();
+    for flow in &stock {
         let node = run.nodes.iter_mut().find(|node| node.name == flow.from);
         node.expect("a checked scenario's flows begin at its nodes").cc.clone_from(&flow.cc[0]);
     }
     let differs = |flow: &&Flow| run.node(&flow.from).is_some_and(|node| node.cc != flow.cc[0]);
-    let differing = run.flows.iter().filter(differs).map(|flow| {
+    let differing = stock.iter().filter(differs).map(|flow| {
         format!(
             "flow {}: two flows leave {} with different congestion controls, but a stock server \
              has one for all; let them leave from two nodes",
@@ -201,62 +231,90 @@ fn effective_run(run: &Run) -> (Run, Vec<String>) {
     (run, differing)
 }
 
-/// Runs the clients, each at its time, and watches until the last has ended.
+/// A run that has taken place.
+struct Driven {
+    /// How each flow's receiver ended.
+    ended: Vec<Ended>,
+    seen: sampler::Observations,
+    traffic: traffic::Outcome,
+    /// When the first flow could begin, and when the run was over.
+    took_place: (Instant, Instant),
+}
+
+/// Runs the clients, each at its time, and watches until the last has ended, or to the end of a run that ends by the clock.
 fn drive(
     wan: &Wan,
     run: &Run,
-    plans: &[FlowPlan],
+    (plans, arriving): (&[FlowPlan], &[Arriving]),
+    traffic: Sources,
     context: &RunContext<'_>,
-) -> Result<(Vec<Ended>, sampler::Observations), LabError> {
+) -> Result<Driven, LabError> {
     let hops: Vec<_> = plans.iter().flat_map(|plan| plan.hops.clone()).collect();
     let phases = Phases::of(plans);
-    let files: Vec<_> = plans
-        .iter()
-        .map(|plan| ReceivedFile {
-            flow: plan.flow.name.clone(),
-            path: file_of(context.folder, plan),
-            has_holes: plan.flow.client == Some(Client::Aria2),
-        })
-        .collect();
     let (running, stop) = mpsc::channel();
     wan.begin_schedules();
     let begun = Instant::now();
+    let traffic = traffic.start(begun)?;
+    let end = begun + Duration::from(run.duration.unwrap_or(run.timeout));
     let interrupted = context.interrupted();
     thread::scope(|scope| {
         let watcher = scope.spawn({
-            let (hops, files, phases) = (&hops, &files, &phases);
-            move || sampler::watch(wan, hops, files, phases, &stop)
+            let (hops, phases) = (&hops, &phases);
+            move || sampler::watch(wan, hops, arriving, phases, &stop)
         });
         let clients: Vec<_> = plans
             .iter()
-            .zip(&files)
-            .map(|(plan, file)| {
+            .zip(arriving)
+            .map(|(plan, arriving)| {
                 let phases = &phases;
-                scope.spawn(move || {
-                    let limit = begun + Duration::from(run.timeout);
-                    phases.await_earlier(&plan.flow, interrupted);
-                    wait(plan.flow.start.into(), interrupted);
-                    phases.begin(&plan.flow.name);
-                    let limit = limit.saturating_duration_since(Instant::now());
-                    let ended = client::download(wan, plan, &file.path, limit, interrupted);
-                    phases.end(&plan.flow.name);
-                    ended
-                })
+                scope.spawn(move || receive(wan, plan, arriving, phases, end, interrupted))
             })
             .collect();
         let ended: Result<Vec<Ended>, LabError> = clients
             .into_iter()
             .map(|client| client.join().expect("a client's thread does not panic"))
             .collect();
+        if run.duration.is_some() && ended.is_ok() {
+            wait_until(end, interrupted);
+        }
+        let over = Instant::now();
+        let traffic = traffic.finish(run, wan.started());
         drop(running);
         let seen = watcher.join().expect("the watcher does not panic");
-        Ok((ended?, seen?))
+        Ok(Driven { ended: ended?, seen: seen?, traffic: traffic?, took_place: (begun, over) })
     })
 }
 
+/// One flow, from the wait for its time on.
+fn receive(
+    wan: &Wan,
+    plan: &FlowPlan,
+    arriving: &Arriving,
+    phases: &Phases,
+    end: Instant,
+    interrupted: &AtomicBool,
+) -> Result<Ended, LabError> {
+    phases.await_earlier(&plan.flow, end, interrupted);
+    wait_until(end.min(Instant::now() + Duration::from(plan.flow.start)), interrupted);
+    if Instant::now() >= end {
+        return Ok(Ended::before_its_start());
+    }
+    phases.begin(&plan.flow.name);
+    let ended = match &arriving.count {
+        ArrivingCount::Counted(bytes) => {
+            streams::receive(wan, plan, (&arriving.path, bytes), end, interrupted)
+        }
+        ArrivingCount::Length | ArrivingCount::Blocks => {
+            let limit = end.saturating_duration_since(Instant::now());
+            client::download(wan, plan, &arriving.path, limit, interrupted)
+        }
+    };
+    phases.end(&plan.flow.name);
+    ended
+}
+
 /// Sleeps, in steps, so that an interruption is heard.
-fn wait(time: Duration, interrupted: &AtomicBool) {
-    let end = Instant::now() + time;
+fn wait_until(end: Instant, interrupted: &AtomicBool) {
     while !interrupted.load(Ordering::Relaxed) {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -266,6 +324,12 @@ fn wait(time: Duration, interrupted: &AtomicBool) {
     }
 }
 
-fn file_of(folder: &Path, plan: &FlowPlan) -> PathBuf {
-    folder.join(format!("{}.received", plan.flow.name))
+fn arriving(context: &RunContext<'_>, plan: &FlowPlan) -> Arriving {
+    let count = match plan.flow.client {
+        None => ArrivingCount::Counted(AtomicU64::new(0)),
+        Some(Client::Aria2) => ArrivingCount::Blocks,
+        Some(Client::Curl | Client::Wget) => ArrivingCount::Length,
+    };
+    let path = context.folder.join(format!("{}.received", plan.flow.name));
+    Arriving { flow: plan.flow.name.clone(), path, count }
 }

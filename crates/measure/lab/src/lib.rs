@@ -3,28 +3,32 @@
 //!
 //! A run, from top to bottom: longhaul's congestion controls that it asks for are brought
 //! into the kernel (`congestion_controls`), the network comes up (`wan`), hosts with classes get their gateways
-//! (`pacing_gateways`), a real nginx at each flow's source (a server of
-//! its own for a flow whose program has a rate: `rated_server`) and a depot process at each `via` (`servers`), the
-//! sampler looks at sockets, queues and files while stock clients download (`client`, `sampler`), the network goes down,
+//! (`pacing_gateways`), a real nginx at each flow's source (longhaul's own
+//! server for a flow that nginx can't send: `flow_server`) and a depot process at each `via` (`servers`), the
+//! sampler looks at sockets, queues and files while stock clients download (`client`, `sampler`), or longhaul's own receiver
+//! where they can't (`streams`) and the generator sends other traffic (`traffic`), the network goes down,
 //! what arrived is hashed (`payload`), and everything that was seen is put together (`recording`). What cannot be emulated is
 //! said beforehand (`preflight`).
 
 mod client;
 mod congestion_controls;
 mod emulation;
+mod ended;
 mod error;
+mod flow_server;
 mod pacing;
 mod pacing_gateways;
 mod payload;
 mod phases;
 mod preflight;
-mod rated_server;
 mod recording;
 mod sampler;
 mod sender_limits;
 mod servers;
 mod small_buffers;
+mod streams;
 mod tcp_timeouts;
+mod traffic;
 
 pub use congestion_controls::LoadedControls;
 pub use emulation::Emulation;

@@ -9,7 +9,7 @@ use std::{
         Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// How often a flow that waits looks whether the run was interrupted.
@@ -42,12 +42,16 @@ impl Phases {
         Self { by_flow: Mutex::new(by_flow), changed: Condvar::new(), successors }
     }
 
-    /// Returns once the flow that this one comes after has ended, if there is one, or the run was interrupted.
-    pub fn await_earlier(&self, flow: &Flow, interrupted: &AtomicBool) {
+    /// Returns once the flow that this one comes after has ended, if there is one, or the run is over or was interrupted.
+    pub fn await_earlier(&self, flow: &Flow, end: Instant, interrupted: &AtomicBool) {
         let Some(earlier) = &flow.after else { return };
         let mut by_flow = self.by_flow();
         while by_flow[earlier] != Phase::Ended && !interrupted.load(Relaxed) {
-            let woken = self.changed.wait_timeout(by_flow, LOOK);
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let woken = self.changed.wait_timeout(by_flow, left.min(LOOK));
             by_flow = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -60,6 +64,11 @@ impl Phases {
     /// A flow's client has ended.
     pub fn end(&self, flow: &str) {
         self.set(flow, Phase::Ended);
+    }
+
+    /// Whether a flow has begun.
+    pub fn has_begun(&self, flow: &str) -> bool {
+        self.by_flow()[flow] > Phase::Waiting
     }
 
     /// Whether what the flow's connections carry is this flow's.

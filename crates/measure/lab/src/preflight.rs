@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What real programs over the kernel's TCP and the emulator can't do of a scenario.
 
-use crate::{pacing, pacing_gateways};
+use crate::{pacing, pacing_gateways, servers::has_stock_client};
 use congestion::Algorithm;
 use experiment::{ExperimentError, Obstacle, Obstacles};
 use scenario::{Client, Profile, Run, Tcp};
@@ -34,36 +34,20 @@ fn kernels_parameters(run: &Run) -> Vec<Obstacle> {
     lacking.collect()
 }
 
-/// What a run's flows and traffic ask for that real programs over the kernel's TCP can't move.
+/// What a run's flows ask for that real programs over the kernel's TCP can't do.
 fn without_program(run: &Run) -> Vec<Obstacle> {
     let mut lacking = Vec::new();
     for flow in &run.flows {
         let name = || format!("flow {}", flow.name);
-        if flow.bytes.is_none() {
-            lacking.push(emu_lacks(name(), "a download needs an end; give it bytes"));
-        }
-        if flow.app_rate.is_some() && flow.client == Some(Client::Aria2) {
+        let is_aria2 = has_stock_client(flow) && flow.client == Some(Client::Aria2);
+        if flow.app_rate.is_some() && is_aria2 {
             let what = "app_rate: aria2 opens several connections, and each would have the rate; \
                         use curl or wget";
             lacking.push(emu_lacks(name(), what));
         }
-        if flow.streams != 1 {
-            lacking.push(emu_lacks(
-                name(),
-                "streams: curl and wget open one connection, aria2 as many as it likes",
-            ));
-        }
     }
     for (subject, what) in pacing::lacking(run).into_iter().chain(pacing_gateways::lacking(run)) {
         lacking.push(emu_lacks(subject, &what));
-    }
-    for traffic in &run.traffic {
-        let name = format!("traffic {}", traffic.name);
-        lacking.push(emu_lacks(name, "there is no program for it"));
-    }
-    if run.duration.is_some() {
-        let what = "a run ends with its downloads; timeout cuts them off";
-        lacking.push(emu_lacks("duration".to_owned(), what));
     }
     if run.tcp != (Tcp { ecn: run.tcp.ecn, ..Tcp::of(Profile::Linux, run.family) }) {
         let what = "the ends are the kernel's own; set them by the nodes' sysctl and buffers";

@@ -2,24 +2,25 @@
 //! Turns the observations of a run into its record.
 
 use crate::{
-    client::{self, Ended},
+    client,
     emulation::Emulation,
+    ended::{Ended, Ending},
     error::LabError,
     pacing_gateways,
     sampler::{HopObservation, Observations, link_entity},
-    servers::FlowPlan,
+    servers::{FlowPlan, has_stock_client},
+    traffic,
 };
 use host::TcpMemory;
 use record::{
-    Direction, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, OfferedFiles, Record,
-    Summary, manifest,
+    Direction, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Record, Summary, manifest,
 };
 use scenario::{PathLimits, Routes, Run};
 use std::{
     collections::BTreeMap,
     time::{Instant, SystemTime},
 };
-use wan::{Health, Snapshot, Wan};
+use wan::{Snapshot, Wan};
 
 /// Everything that a record is made of.
 pub struct Observed<'a> {
@@ -39,6 +40,8 @@ pub struct Observed<'a> {
     pub pacing_faults: Vec<String>,
     /// The gateways of hosts with classes.
     pub gateways: &'a [pacing_gateways::Ended],
+    /// What became of traffic other than the flows.
+    pub traffic: traffic::Outcome,
     /// What the sampler saw.
     pub seen: Observations,
     /// The names of the links' directions.
@@ -49,6 +52,8 @@ pub struct Observed<'a> {
     pub zero: Instant,
     /// The same by the calendar.
     pub started: SystemTime,
+    /// When the first flow could begin, and when the run was over.
+    pub took_place: (Instant, Instant),
     /// The nodes' settings.
     pub sysctls: BTreeMap<String, manifest::NodeSettings>,
     /// longhaul's congestion controls, with their parameters.
@@ -98,19 +103,23 @@ pub fn record(mut observed: Observed<'_>) -> Record {
     let routes = observed.run.routes();
     let flows: Vec<FlowSummary> =
         (0..observed.plans.len()).map(|n| flow_summary(&observed, n, &routes, &mut hops)).collect();
-    let links = link_summaries(&observed, active_s(&flows));
+    let links = link_summaries(&observed, active_s(&observed, &flows));
     let prepares =
         |name: &String| observed.run.flows.iter().any(|flow| flow.prepares && flow.name == *name);
     let flows: Vec<_> = flows.into_iter().filter(|flow| !prepares(&flow.name)).collect();
-    let metrics = Metrics::compute(&flows, &links, &series);
     let manifest = manifest(&observed);
-    // What traffic does is for simulations: an emulation refuses it.
-    let summary = Summary { flows, links, metrics, ..Summary::default() };
-    Record { manifest, series, summary, files: OfferedFiles::default() }
+    let traffic::Outcome { summaries: traffic, files, .. } = observed.traffic;
+    let metrics = Metrics::compute(&flows, &links, &series).with_traffic(&traffic, &files);
+    let summary = Summary { flows, links, traffic, metrics };
+    Record { manifest, series, summary, files }
 }
 
-/// From the first client's start to the last one's end.
-fn active_s(flows: &[FlowSummary]) -> f64 {
+/// The whole run if it ends by the clock; otherwise from the first client's start to the last one's end.
+fn active_s(observed: &Observed<'_>, flows: &[FlowSummary]) -> f64 {
+    let (begun, over) = observed.took_place;
+    if observed.run.duration.is_some() {
+        return (over - begun).as_secs_f64();
+    }
     let start = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
     let end = flows.iter().map(|flow| flow.end_s).fold(0.0, f64::max);
     end - start
@@ -127,15 +136,17 @@ fn flow_summary<'a>(
     let start_s = (ended.start - observed.zero).as_secs_f64();
     let end_s = (ended.end - observed.zero).as_secs_f64();
     let seconds = end_s - start_s;
+    let hops_of_flow: Vec<_> = plan.flow.hops().collect();
     let hops: Vec<HopSummary> = plan
-        .flow
-        .hops()
-        .zip(0..)
-        .map(|(hop, index)| {
+        .hops
+        .iter()
+        .zip(hops_of_flow.iter().cycle())
+        .map(|(place, hop)| {
             let (seen, timeouts) = seen.next().expect("as many hops were watched as there are");
             let limits = observed.run.path_limits(routes, hop.from, hop.to);
             HopSummary {
-                index,
+                index: place.index,
+                stream: place.stream,
                 from: hop.from.to_owned(),
                 to: hop.to.to_owned(),
                 timeouts,
@@ -145,7 +156,7 @@ fn flow_summary<'a>(
         .collect();
     FlowSummary {
         name: plan.flow.name.clone(),
-        client: Some(client::program(&plan.flow).to_owned()),
+        client: has_stock_client(&plan.flow).then(|| client::program(&plan.flow).to_owned()),
         reverse: plan.flow.reverse,
         bytes,
         bytes_expected: plan.flow.bytes.map(units::Bytes::get),
@@ -156,9 +167,9 @@ fn flow_summary<'a>(
         retransmits: hops.iter().map(|hop| hop.retransmits).sum(),
         timeouts: hops.iter().map(|hop| hop.timeouts).sum(),
         sha256_ok,
-        exit_code: ended.exit_code,
-        timed_out: ended.timed_out,
-        outcome: outcome(observed, ended, sha256_ok),
+        exit_code: ended.exit_code(),
+        timed_out: plan.flow.bytes.is_some() && ended.how == Ending::Cut,
+        outcome: outcome(observed, n),
         hops,
     }
 }
@@ -181,14 +192,10 @@ fn hop_summary(seen: &HopObservation, limits: Option<PathLimits>) -> HopSummary 
     }
 }
 
-fn outcome(observed: &Observed<'_>, ended: &Ended, sha256_ok: Option<bool>) -> String {
-    match (ended.timed_out, ended.exit_code, sha256_ok) {
-        (true, ..) => format!("cut at the time limit of {}", observed.run.timeout),
-        (_, Some(0), Some(true)) => "complete".to_owned(),
-        (_, Some(0), _) => "what arrived is not what was sent".to_owned(),
-        (_, Some(code), _) => format!("failed with exit code {code}: {}", ended.said),
-        (_, None, _) => format!("ended by a signal: {}", ended.said),
-    }
+/// The outcome of the n-th flow.
+fn outcome(observed: &Observed<'_>, n: usize) -> String {
+    let bytes = observed.plans[n].flow.bytes.map(units::Bytes::get);
+    observed.ended[n].outcome(observed.run, bytes, observed.verified[n].1)
 }
 
 fn link_summaries(observed: &Observed<'_>, active_s: f64) -> Vec<LinkSummary> {
@@ -217,9 +224,11 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
     let run = observed.run;
     let sockets = sockets(observed);
     let reasons = invalid_reasons(observed, &sockets);
-    let clients = run.flows.iter().map(|flow| client::program(flow));
+    let stock = run.flows.iter().filter(|flow| has_stock_client(flow));
+    let programs = stock.clone().map(|flow| client::program(flow));
+    let programs = programs.chain(stock.clone().take(1).map(|_| "nginx"));
     Manifest {
-        versions: experiment::versions(clients.chain(["nginx"])),
+        versions: experiment::versions(programs),
         nodes: observed.sysctls.clone(),
         congestion_controls: observed.congestion_controls.clone(),
         sockets,
@@ -230,13 +239,14 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
             .collect(),
         valid: reasons.is_empty(),
         invalid_reasons: reasons,
-        emulator: Some(emulator(&observed.links.health, observed.gateways)),
+        emulator: Some(emulator(observed)),
         ..experiment::manifest::of(run, observed.method, observed.command, observed.started)
     }
 }
 
-fn emulator(health: &Health, gateways: &[pacing_gateways::Ended]) -> manifest::EmulatorHealth {
-    let more: [(&str, serde_json::Value); 8] = [
+fn emulator(observed: &Observed<'_>) -> manifest::EmulatorHealth {
+    let health = &observed.links.health;
+    let more: [(&str, serde_json::Value); 9] = [
         ("write_errors", health.write_errors.into()),
         ("malformed", health.malformed.into()),
         ("devices_lost", health.devices_lost.into()),
@@ -244,7 +254,8 @@ fn emulator(health: &Health, gateways: &[pacing_gateways::Ended]) -> manifest::E
         ("stood_still_s", health.stood_still_s.into()),
         ("cpu_s", health.cpu_s.into()),
         ("real_time", health.real_time.into()),
-        ("gateways", pacing_gateways::on_record(gateways)),
+        ("gateways", pacing_gateways::on_record(observed.gateways)),
+        ("generator", observed.traffic.on_record.clone()),
     ];
     manifest::EmulatorHealth {
         deliveries: health.deliveries,
@@ -258,7 +269,8 @@ fn emulator(health: &Health, gateways: &[pacing_gateways::Ended]) -> manifest::E
 }
 
 fn sockets(observed: &Observed<'_>) -> Vec<manifest::HopSocket> {
-    let places = observed.plans.iter().flat_map(|plan| plan.hops.iter().zip(&plan.flow.cc));
+    let places =
+        observed.plans.iter().flat_map(|plan| plan.hops.iter().zip(plan.flow.cc.iter().cycle()));
     places
         .zip(&observed.seen.hops)
         .flat_map(|((place, asked), seen)| {
@@ -294,11 +306,17 @@ fn invalid_reasons(observed: &Observed<'_>, sockets: &[manifest::HopSocket]) -> 
     let mut reasons = observed.links.health.faults();
     reasons.extend(observed.seen.short_of_memory.map(short_of_memory));
     for (n, plan) in observed.plans.iter().enumerate().filter(|(_, plan)| plan.flow.prepares) {
-        let outcome = outcome(observed, &observed.ended[n], observed.verified[n].1);
+        let outcome = outcome(observed, n);
         if outcome != "complete" {
             reasons.push(plan.flow.unprepared(&outcome));
         }
     }
+    for (plan, ended) in observed.plans.iter().zip(observed.ended) {
+        if let (None, Ending::Failed(why)) = (plan.flow.bytes, &ended.how) {
+            reasons.push(format!("flow {} ended before the run: {why}", plan.flow.name));
+        }
+    }
+    reasons.extend(observed.traffic.faults.iter().cloned());
     reasons.extend(observed.pacing_faults.iter().cloned());
     for socket in sockets {
         let asked = socket.congestion_control_asked.as_deref().unwrap_or_default();
@@ -309,9 +327,10 @@ fn invalid_reasons(observed: &Observed<'_>, sockets: &[manifest::HopSocket]) -> 
             ));
         }
     }
-    for (place, seen) in observed.plans.iter().flat_map(|plan| &plan.hops).zip(&observed.seen.hops)
-    {
-        if seen.connections.is_empty() {
+    let ended = observed.plans.iter().zip(observed.ended);
+    let places = ended.flat_map(|(plan, ended)| plan.hops.iter().map(move |hop| (hop, ended)));
+    for ((place, ended), seen) in places.zip(&observed.seen.hops) {
+        if seen.connections.is_empty() && ended.has_begun() {
             reasons.push(format!(
                 "hop {} of flow {} was not seen, so its congestion control is not known",
                 place.index, place.flow

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Looks at the sending sockets of every hop, at the links' queues and at the clients' files, every
+//! Looks at the sending sockets of every hop, at the links' queues and at what the clients have, every
 //! [`INTERVAL`], while a run lasts.
 
 use crate::{error::LabError, phases::Phases, sender_limits::SenderLimits};
@@ -7,10 +7,14 @@ use host::{TcpMemory, TcpSocket, TcpSockets};
 use record::{Entity, Quantity, Series};
 use std::{
     collections::HashMap,
+    fs::Metadata,
     net::{IpAddr, SocketAddr},
     os::unix::fs::MetadataExt,
     path::PathBuf,
-    sync::mpsc,
+    sync::{
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc,
+    },
     time::{Duration, Instant},
 };
 use units::Rate;
@@ -28,8 +32,12 @@ const LINGER: Duration = Duration::from_secs(1);
 pub struct HopSockets {
     /// The flow.
     pub flow: String,
-    /// Counted in the direction of the data.
+    /// Counted in the direction of the data, and from one stream to the next.
     pub index: u32,
+    /// Which of the flow's streams, from 0.
+    pub stream: u32,
+    /// How many streams the flow has, all with the same addresses.
+    pub streams: u32,
     /// The node that sends.
     pub node: String,
     /// Where it serves the data.
@@ -40,28 +48,70 @@ pub struct HopSockets {
 
 impl HopSockets {
     /// Whether another flow has the same connections.
-    fn is_same(&self, other: &Self) -> bool {
-        (&self.node, self.local, self.peer) == (&other.node, other.local, other.peer)
+    fn is_taken_over(&self, other: &Self) -> bool {
+        self.flow != other.flow
+            && (&self.node, self.local, self.peer) == (&other.node, other.local, other.peer)
     }
 }
 
-/// A flow's file as it arrives.
-#[derive(Debug, Clone)]
-pub struct ReceivedFile {
+/// What a flow's receiver has, as it arrives.
+#[derive(Debug)]
+pub struct Arriving {
     /// The flow.
     pub flow: String,
-    /// The file.
+    /// Where it goes.
     pub path: PathBuf,
-    /// Whether its program writes at several places, so that its length says little.
-    pub has_holes: bool,
+    /// How its bytes are counted.
+    pub count: ArrivingCount,
 }
 
-impl ReceivedFile {
-    /// How many bytes of it have come, once it is there.
-    fn received(&self) -> Option<u64> {
+/// How the bytes are counted that a receiver has.
+#[derive(Debug)]
+pub enum ArrivingCount {
+    /// By its file's length.
+    Length,
+    /// By its file's blocks: its program writes at several places, so that the length says little.
+    Blocks,
+    /// By itself: it is longhaul's own.
+    Counted(AtomicU64),
+}
+
+impl Arriving {
+    /// How many bytes have come, once there is something.
+    pub fn received(&self) -> Option<u64> {
+        let held: fn(&Metadata) -> u64 = match &self.count {
+            ArrivingCount::Counted(bytes) => return Some(bytes.load(Relaxed)),
+            ArrivingCount::Length => |_| u64::MAX,
+            ArrivingCount::Blocks => |file| file.blocks() * BLOCK,
+        };
         let metadata = std::fs::metadata(&self.path).ok()?;
-        let held = if self.has_holes { metadata.blocks() * BLOCK } else { u64::MAX };
-        Some(metadata.len().min(held))
+        Some(metadata.len().min(held(&metadata)))
+    }
+}
+
+/// Which of a flow's streams a connection belongs to. Streams share their addresses, so connections are dealt out in
+/// the order in which they are seen; the streams are alike.
+#[derive(Debug, Default)]
+struct StreamAssignment {
+    /// By flow, node and the socket's cookie.
+    streams: HashMap<(String, String, u64), u32>,
+    /// How many have been dealt out of a flow at a node.
+    dealt: HashMap<(String, String), u32>,
+}
+
+impl StreamAssignment {
+    fn has(&mut self, place: &HopSockets, socket: &TcpSocket) -> bool {
+        if place.streams == 1 {
+            return true;
+        }
+        let (flow, node) = (place.flow.clone(), place.node.clone());
+        let dealt = &mut self.dealt;
+        let stream = self.streams.entry((flow, node, socket.cookie)).or_insert_with_key(|key| {
+            let next = dealt.entry((key.0.clone(), key.1.clone())).or_default();
+            *next += 1;
+            (*next - 1) % place.streams
+        });
+        *stream == place.stream
     }
 }
 
@@ -116,7 +166,7 @@ pub struct Observations {
 pub fn watch(
     wan: &Wan,
     hops: &[HopSockets],
-    files: &[ReceivedFile],
+    arriving: &[Arriving],
     phases: &Phases,
     stop: &mpsc::Receiver<()>,
 ) -> Result<Observations, LabError> {
@@ -134,6 +184,7 @@ pub fn watch(
         hops: vec![HopObservation::default(); hops.len()],
         short_of_memory: None,
     };
+    let mut assignment = StreamAssignment::default();
     let mut linger = None;
     loop {
         let mut open = false;
@@ -150,14 +201,15 @@ pub fn watch(
                 }
                 let (before, rest) = seen.hops.split_at_mut(n);
                 let hop = &mut rest[0];
-                if hop.connections.is_empty()
-                    && let Some(at) = hops[..n].iter().rposition(|earlier| earlier.is_same(place))
-                {
-                    hop.before.clone_from(&before[at].connections);
+                if hop.connections.is_empty() {
+                    let earlier = before.iter().zip(&hops[..n]).rev();
+                    let earlier = earlier.filter(|(_, other)| place.is_taken_over(other));
+                    hop.before = earlier.flat_map(|(seen, _)| seen.connections.clone()).collect();
                 }
                 let found =
                     sockets.iter().filter(|s| s.local == place.local && s.peer.ip() == place.peer);
-                let found: Vec<&TcpSocket> = found.collect();
+                let found: Vec<&TcpSocket> =
+                    found.filter(|socket| assignment.has(place, socket)).collect();
                 if !found.is_empty() {
                     open = true;
                     hop.look(place, &found, time_s, &mut seen.series);
@@ -178,9 +230,9 @@ pub fn watch(
             }
             *before = counted;
         }
-        for file in files {
-            if let Some(bytes) = file.received() {
-                let entity = Entity::Flow(file.flow.clone());
+        for receiver in arriving.iter().filter(|receiver| phases.has_begun(&receiver.flow)) {
+            if let Some(bytes) = receiver.received() {
+                let entity = Entity::Flow(receiver.flow.clone());
                 seen.series.push(&entity, Quantity::ReceivedBytes, time_s, bytes as f64);
             }
         }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The programs that serve a run: a real nginx at each source, a depot process at each `via`.
+//! The programs that serve a run: a real nginx at each source, or a server of longhaul's own where nginx can't be it
+//! (`flow_server`), and a depot process at each `via`.
 //!
 //! Each flow has ports of its own, so that its sockets can be told from other flows' and each depot
 //! process has the settings of one flow's hops. Nothing outlives the lab: servers die with the
 //! thread that started them, and are stopped and waited for when dropped.
 
-use crate::{error::LabError, payload::Payload, rated_server::RatedServer, sampler::HopSockets};
+use crate::{error::LabError, flow_server::FlowServer, payload::Payload, sampler::HopSockets};
 use depot::{Allow, Config, IdleConnections, PeerOptions, Site, TrustFiles};
 use experiment::ExperimentError;
 use host::{Lack, TcpSockets};
@@ -15,10 +16,12 @@ use std::{
     fs::File,
     io,
     net::{IpAddr, SocketAddr},
+    ops::Range,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
+use units::Rate;
 use wan::Wan;
 
 const FIRST_ORIGIN_PORT: u16 = 8000;
@@ -33,11 +36,11 @@ const STOP: Duration = Duration::from_secs(5);
 pub struct FlowPlan {
     /// The flow.
     pub flow: Flow,
-    /// What it carries.
-    pub payload: Payload,
+    /// What it carries; `None` for a flow without an end.
+    pub payload: Option<Payload>,
     /// What the client asks for.
     pub url: String,
-    /// Its hops.
+    /// Its hops: those of the first stream, then those of the next.
     pub hops: Vec<HopSockets>,
     origin: SocketAddr,
     depots: Vec<SocketAddr>,
@@ -49,7 +52,7 @@ impl FlowPlan {
         wan: &Wan,
         n: u16,
         flow: &Flow,
-        payload: Payload,
+        payload: Option<Payload>,
         before: &[Self],
     ) -> Result<Self, LabError> {
         let earlier = before.iter().position(|plan| flow.after.as_ref() == Some(&plan.flow.name));
@@ -58,14 +61,18 @@ impl FlowPlan {
         let origin = at(&flow.from, FIRST_ORIGIN_PORT + n)?;
         let depots: Vec<SocketAddr> =
             flow.via.iter().map(|node| at(node, FIRST_DEPOT_PORT + n)).collect::<Result<_, _>>()?;
-        let hops = flow
-            .hops()
-            .zip(std::iter::once(&origin).chain(&depots))
+        let of_stream = |stream| {
+            let places = flow.hops().zip(std::iter::once(&origin).chain(&depots));
+            places.map(move |(hop, local)| (stream, hop, *local))
+        };
+        let hops = (0..flow.streams)
+            .flat_map(of_stream)
             .zip(0..)
-            .map(|((hop, local), index)| {
+            .map(|((stream, hop, local), index)| {
                 let peer = wan.address(hop.to)?;
-                let (flow, node) = (flow.name.clone(), hop.from.to_owned());
-                Ok(HopSockets { flow, index, node, local: *local, peer })
+                let (node, streams) = (hop.from.to_owned(), flow.streams);
+                let flow = flow.name.clone();
+                Ok(HopSockets { flow, index, stream, streams, node, local, peer })
             })
             .collect::<Result<_, LabError>>()?;
         let asked = match (flow.via.last(), depots.last()) {
@@ -79,6 +86,20 @@ impl FlowPlan {
     /// Which flow's ports it has.
     fn number(&self) -> u16 {
         self.origin.port() - FIRST_ORIGIN_PORT
+    }
+
+    /// The bytes of the file that a stream carries; `None` for a flow without an end. The first streams have one byte more if
+    /// the division leaves a rest, as in a simulation.
+    pub fn part(&self, stream: u32) -> Option<Range<u64>> {
+        let (bytes, streams) = (self.flow.bytes?.get(), u64::from(self.flow.streams));
+        let start = |n: u64| n * (bytes / streams) + n.min(bytes % streams);
+        Some(start(stream.into())..start(u64::from(stream) + 1))
+    }
+
+    /// How fast the sending program produces what one stream carries, if it has a rate.
+    pub fn rate_of_stream(&self) -> Option<Rate> {
+        let share = |rate: Rate| rate.bps() / u64::from(self.flow.streams);
+        self.flow.app_rate.map(|rate| Rate::bits_per_second(share(rate).max(1)))
     }
 
     /// Whether its servers are its own.
@@ -191,14 +212,14 @@ impl FlowPlan {
 /// The servers of a run, up and listening. They end together when this is dropped.
 pub struct Servers {
     programs: Vec<Server>,
-    /// Those of flows whose programs have a rate.
-    rated: Vec<RatedServer>,
+    /// Those of flows that nginx can't send.
+    own: Vec<FlowServer>,
 }
 
 impl Drop for Servers {
     fn drop(&mut self) {
         self.programs.iter().for_each(Server::tell_to_end);
-        self.rated.clear();
+        self.own.clear();
     }
 }
 
@@ -212,18 +233,18 @@ impl Servers {
         folder: &Path,
         longhaul: &Path,
     ) -> Result<Self, LabError> {
-        let mut servers = Self { programs: Vec::new(), rated: Vec::new() };
-        let (rated, plain): (Vec<&FlowPlan>, _) =
-            plans.iter().partition(|plan| is_rated(plan, plans));
-        for plan in rated.iter().filter(|plan| plan.has_own_servers()) {
+        let mut servers = Self { programs: Vec::new(), own: Vec::new() };
+        let (own, stock): (Vec<&FlowPlan>, _) =
+            plans.iter().partition(|plan| is_sent_by_own_server(plan, plans));
+        for plan in own.iter().filter(|plan| plan.has_own_servers()) {
             let same: Vec<_> =
-                rated.iter().filter(|other| other.origin == plan.origin).copied().collect();
-            let server = RatedServer::start(wan, &plan.flow.from, plan.origin, &same)?;
-            servers.rated.push(server);
+                own.iter().filter(|other| other.origin == plan.origin).copied().collect();
+            let server = FlowServer::start(wan, &plan.flow.from, plan.origin, &same)?;
+            servers.own.push(server);
         }
         for node in &run.nodes {
             let of_node: Vec<&FlowPlan> =
-                plain.iter().filter(|plan| plan.flow.from == node.name).copied().collect();
+                stock.iter().filter(|plan| plan.flow.from == node.name).copied().collect();
             if !of_node.is_empty() {
                 servers.programs.push(start_nginx(wan, &node.name, &of_node, folder)?);
             }
@@ -240,9 +261,19 @@ impl Servers {
     }
 }
 
-/// Whether the server of a flow produces data at a rate, for it or for one that takes over its connections.
-fn is_rated(plan: &FlowPlan, plans: &[FlowPlan]) -> bool {
-    plans.iter().any(|other| other.origin == plan.origin && other.flow.app_rate.is_some())
+/// Whether longhaul's own server sends a flow: nginx can't send it, or one that has the same connections.
+fn is_sent_by_own_server(plan: &FlowPlan, plans: &[FlowPlan]) -> bool {
+    plans.iter().any(|other| other.origin == plan.origin && !can_be_stock(&other.flow))
+}
+
+/// Whether nginx can send a flow.
+pub fn can_be_stock(flow: &Flow) -> bool {
+    has_stock_client(flow) && flow.app_rate.is_none()
+}
+
+/// Whether curl, wget or aria2 receives a flow.
+pub fn has_stock_client(flow: &Flow) -> bool {
+    flow.bytes.is_some() && flow.streams == 1
 }
 
 struct Server {
@@ -373,7 +404,8 @@ fn nginx_config(plans: &[&FlowPlan]) -> Result<String, LabError> {
                 // A depot identifies itself in Via; all other clients are redirected to the depots.
                 text += &format!("      if ($http_via = \"\") {{ return 302 \"{location}\"; }}\n");
             }
-            text += &format!("      alias {};\n    }}\n", quoted(&plan.payload.path)?);
+            let payload = plan.payload.as_ref().expect("what nginx sends has an end");
+            text += &format!("      alias {};\n    }}\n", quoted(&payload.path)?);
         }
         text += "  }\n";
     }

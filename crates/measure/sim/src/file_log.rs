@@ -4,9 +4,9 @@
 //!
 //! The sample has random numbers of its own: what traffic does is the same with and without it.
 
-use crate::{connection_table::ConnectionTable, random::Random, tcp::Connection};
+use crate::{connection_table::ConnectionTable, tcp::Connection};
 use record::{OfferedFile, OfferedFiles};
-use scenario::Run;
+use scenario::{Random, Run};
 use std::sync::Arc;
 use units::{Bytes, Duration, Timestamp};
 
@@ -40,6 +40,7 @@ struct Row {
 struct UnderWay {
     name: Name,
     start: Timestamp,
+    size: Bytes,
     /// Its place among the rows, where another file may be by now.
     row: Option<usize>,
 }
@@ -55,8 +56,14 @@ impl FileLog {
         }
     }
 
-    /// A client has started to get a file, over that connection.
-    pub(crate) fn offered(&mut self, source: u32, number: u64, connection: u32, now: Timestamp) {
+    /// A client has started to get a file of that size, over that connection.
+    pub(crate) fn offered(
+        &mut self,
+        (source, number): (u32, u64),
+        size: Bytes,
+        connection: u32,
+        now: Timestamp,
+    ) {
         let name = Name { source, number };
         let row = Row { name, start: now, size: None, completion: None };
         self.offered += 1;
@@ -75,15 +82,16 @@ impl FileLog {
         if at >= self.under_way.len() {
             self.under_way.resize(at + 1, None);
         }
-        self.under_way[at] = Some(UnderWay { name, start: now, row: place });
+        self.under_way[at] = Some(UnderWay { name, start: now, size, row: place });
     }
 
-    /// The file on that connection has been asked for.
-    pub(crate) fn sized(&mut self, connection: u32, size: Bytes) {
-        let file = self.under_way[connection as usize];
-        if let Some(row) = file.and_then(|file| self.row(file)) {
-            row.size = Some(size);
+    /// The file on that connection has been asked for: its size.
+    pub(crate) fn asked_for(&mut self, connection: u32) -> Option<Bytes> {
+        let file = self.under_way[connection as usize]?;
+        if let Some(row) = self.row(file) {
+            row.size = Some(file.size);
         }
+        Some(file.size)
     }
 
     /// The client has all of the file on that connection: the time that it took, if it is news.
@@ -137,8 +145,8 @@ mod tests {
         for number in 1..=files {
             let at = |seconds| Timestamp::ZERO + Duration::from_nanos(seconds * 1_000_000_000);
             // Two under way at any time, so that a file may leave the sample before it has ended.
-            log.offered(0, number, number as u32 % 3, at(number));
-            log.sized(number as u32 % 3, Bytes::new(number));
+            log.offered((0, number), Bytes::new(number), number as u32 % 3, at(number));
+            log.asked_for(number as u32 % 3);
             if number > 1 {
                 log.completed((number - 1) as u32 % 3, at(number + 1));
             }

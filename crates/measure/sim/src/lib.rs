@@ -34,7 +34,6 @@ mod network;
 mod observe;
 mod packet;
 mod plan;
-mod random;
 mod ranges;
 mod sender_qdisc;
 mod simulation;

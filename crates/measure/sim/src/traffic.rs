@@ -6,12 +6,11 @@ use crate::{
     event_queue::{EventId, EventKind},
     packet::{Packet, PacketKind},
     plan::ConnectionPlan,
-    random::{FileSizes, Random},
     simulation_state::SimulationState,
     tcp::{Connection, ConnectionEvent, Content},
 };
 use record::TrafficSummary;
-use scenario::{Burst, Source, Traffic};
+use scenario::{Burst, FileArrivals, Random, Source, Traffic};
 use units::{Bytes, Duration, Timestamp};
 
 /// A source at work.
@@ -19,7 +18,9 @@ use units::{Bytes, Duration, Timestamp};
 pub(crate) struct TrafficState {
     hop: ConnectionPlan,
     source: Source,
-    sizes: Option<FileSizes>,
+    /// Of a source of files.
+    arrivals: Option<FileArrivals>,
+    /// Of others.
     random: Random,
     state: State,
     start: Timestamp,
@@ -45,14 +46,16 @@ enum State {
 
 impl TrafficState {
     pub(crate) fn new(traffic: &Traffic, hop: ConnectionPlan, seed: u64) -> Self {
-        let sizes = match traffic.source {
-            Source::Files { size, .. } => Some(FileSizes::new(size)),
+        let arrivals = match traffic.source {
+            Source::Files { per_second, size } => {
+                Some(FileArrivals::new(seed, &traffic.name, per_second, size))
+            }
             Source::Cbr { .. } | Source::OnOff { .. } => None,
         };
         Self {
             hop,
             source: traffic.source,
-            sizes,
+            arrivals,
             random: Random::new(seed, &traffic.name),
             state: State::Files,
             start: Timestamp::ZERO + traffic.start,
@@ -82,12 +85,7 @@ impl TrafficState {
             name: traffic.name.clone(),
             from: traffic.from.clone(),
             to: traffic.to.clone(),
-            kind: match self.source {
-                Source::Files { .. } => "files",
-                Source::Cbr { .. } => "cbr",
-                Source::OnOff { .. } => "on_off",
-            }
-            .to_owned(),
+            kind: self.source.kind().to_owned(),
             start_s: self.start.as_secs_f64(),
             end_s: sim.now.max(self.start).as_secs_f64(),
             bytes,
@@ -120,11 +118,10 @@ impl TrafficHandle<'_> {
                 Some(self.state.start + Duration::from_nanos(nanos))
             }
             Source::OnOff { on, off } => self.switch_on_off(sim, on, off),
-            Source::Files { per_second, .. } => {
-                let mean = Duration::from_nanos((1e9 / per_second) as u64);
-                let next = sim.now + self.state.random.time(mean);
-                self.start_file(sim);
-                Some(next)
+            Source::Files { .. } => {
+                let arrival = self.state.arrivals.as_mut()?.draw();
+                self.start_file(sim, arrival.size);
+                Some(sim.now + arrival.until_next)
             }
         }
     }
@@ -157,10 +154,11 @@ impl TrafficHandle<'_> {
         self.state.delivered = self.state.delivered + length;
     }
 
-    fn start_file(&mut self, sim: &mut SimulationState) {
+    fn start_file(&mut self, sim: &mut SimulationState, size: Bytes) {
         self.state.opened += 1;
         let (connection, event) = sim.open(self.user(), &self.state.hop);
-        sim.files.offered(self.number, self.state.opened, connection, sim.now);
+        let name = (self.number, self.state.opened);
+        sim.files.offered(name, size, connection, sim.now);
         self.on_connection_event(sim, connection, event);
     }
 
@@ -216,10 +214,8 @@ impl TrafficHandle<'_> {
     ) {
         match (event, self.state.source) {
             (ConnectionEvent::Requested, Source::Files { .. }) => {
-                let sizes = self.state.sizes.expect("a source of files has sizes");
-                let size = self.state.random.file(&sizes);
+                let Some(size) = sim.files.asked_for(connection) else { return };
                 let all = Content::of_bytes(size.get(), self.state.hop.mss);
-                sim.files.sized(connection, size);
                 sim.with(connection, |c, cx| c.offer(cx, all));
             }
             (ConnectionEvent::Requested, Source::OnOff { .. }) => self.plan(sim, sim.now),

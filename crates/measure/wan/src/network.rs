@@ -261,7 +261,9 @@ pub fn lacking(run: &Run, brought: impl Fn(&str) -> bool) -> Result<Vec<Lack>, W
         .map_err(|e| WanError::system("read which congestion controls there are", e))?;
     let there = |name: &str| available.split_whitespace().any(|known| known == name);
     let of_flows = run.flows.iter().flat_map(|flow| &flow.cc);
-    let wanted: BTreeSet<&String> = run.nodes.iter().map(|node| &node.cc).chain(of_flows).collect();
+    let of_traffic = run.traffic.iter().map(|traffic| &traffic.cc);
+    let of_nodes = run.nodes.iter().map(|node| &node.cc);
+    let wanted: BTreeSet<&String> = of_nodes.chain(of_flows).chain(of_traffic).collect();
     let missing = wanted.into_iter().filter(|name| !there(name) && !brought(name));
     let mut lacking: Vec<Lack> = missing
         .map(|name| {

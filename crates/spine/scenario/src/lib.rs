@@ -15,6 +15,8 @@
 //! 5. `resolve`: names checked, paths computed (`routes`), queues and buffers sized from rate and
 //!    delay, background made of traffic. What is random is drawn from each run's seed (`seeds`).
 //!
+//! While a run goes on, its traffic is drawn by [`FileArrivals`] and [`Random`], whatever the method.
+//!
 //! Everything but [`load`] is pure: no I/O, no clock, and the same text gives the same runs.
 
 pub mod app_rate;
@@ -22,6 +24,7 @@ mod congestion_level;
 mod diagnostics;
 mod directed_links;
 mod document;
+mod draws;
 mod expand;
 mod fields;
 mod json;
@@ -40,6 +43,7 @@ mod vars;
 
 pub use diagnostics::{Diagnostics, Location, Problem};
 pub use directed_links::DirectedLink;
+pub use draws::{FileArrival, FileArrivals, Random};
 pub use limits::PathLimits;
 pub use routes::{Leg, Routes};
 pub use run::{

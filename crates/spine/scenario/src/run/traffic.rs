@@ -55,6 +55,17 @@ pub enum Source {
     },
 }
 
+impl Source {
+    /// Its kind, as records name it.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Cbr { .. } => "cbr",
+            Self::OnOff { .. } => "on_off",
+            Self::Files { .. } => "files",
+        }
+    }
+}
+
 /// How long a source stays on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

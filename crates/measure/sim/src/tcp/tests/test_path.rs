@@ -12,7 +12,7 @@ use crate::{
     },
 };
 use congestion::{Algorithm, Decision};
-use netmodel::{Discipline, Link, LinkConfig, LossModel, QueueLimit};
+use netmodel::{Discipline, Impairments, Link, LinkConfig, LossModel, QueueLimit};
 use scenario::{Family, Profile, Tcp};
 use std::{collections::BTreeMap, ops::Range};
 use units::{Bytes, Duration, Rate, Timestamp};
@@ -50,11 +50,12 @@ pub(super) struct TestPath {
 
 fn link(rate: Option<Rate>, delay: Duration) -> Link {
     Link::new(LinkConfig {
-        rate,
+        rate: rate.map(Into::into),
         delay,
         queue: QueueLimit::Packets(1000),
         discipline: Discipline::TailDrop { mark: None },
         loss: LossModel::None,
+        impairments: Impairments::default(),
         mtu: Bytes::new(1500),
         overhead: Bytes::ZERO,
         monitor: Duration::from_millis(100),
