@@ -252,6 +252,18 @@ impl Scoreboard {
         }
     }
 
+    /// Asserts that the counts are those of the segments.
+    #[cfg(test)]
+    pub(super) fn assert_counts(&self) {
+        let count = |is: fn(u8) -> bool| {
+            self.segments.iter().filter(|segment| is(segment.flags)).count() as u32
+        };
+        assert_eq!(count(|flags| flags & SACKED != 0), self.sacked_count, "sacked");
+        assert_eq!(count(|flags| flags & LOST != 0), self.lost_count, "lost");
+        assert_eq!(count(|flags| flags & RESENT != 0), self.resent_count, "resent");
+        assert_eq!(count(|flags| flags & SACKED != 0 && flags & (LOST | RESENT) != 0), 0);
+    }
+
     /// Nothing is lost: what was taken for lost is in flight, and its retransmissions as well.
     pub(super) fn lose_none(&mut self) {
         for segment in &mut self.segments {

@@ -215,6 +215,11 @@ impl Sender {
     }
 
     #[cfg(test)]
+    pub(in crate::tcp) fn assert_counts(&self) {
+        self.board.assert_counts();
+    }
+
+    #[cfg(test)]
     pub(in crate::tcp) fn reordering(&self) -> &Reordering {
         &self.reordering
     }

@@ -74,6 +74,17 @@ impl TestPath {
         rule: impl FnMut(Timestamp, &Packet) -> Treatment + 'static,
     ) -> Self {
         let tcp = Tcp { handshake: false, ..Tcp::of(Profile::Linux, Family::Ipv4) };
+        Self::with_tcp(tcp, algorithm, rate, one_way, rule)
+    }
+
+    /// The same, with other settings of TCP, without a handshake.
+    pub(super) fn with_tcp(
+        tcp: Tcp,
+        algorithm: &str,
+        rate: Option<Rate>,
+        one_way: Duration,
+        rule: impl FnMut(Timestamp, &Packet) -> Treatment + 'static,
+    ) -> Self {
         let links = [link(rate, one_way), link(None, one_way)];
         let mut network = Network::new(links.into_iter().map(|link| (link, None)));
         let (forward, backward) = (network.add_path(&[FORWARD]), network.add_path(&[1]));
@@ -241,6 +252,11 @@ impl TestPath {
 
     pub(super) fn sender(&self) -> &Sender {
         self.connection.sender()
+    }
+
+    /// Segments that the sender knows to be there.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.connection.una()
     }
 
     /// Segments in order at the receiver.

@@ -3,6 +3,9 @@
 
 use super::test_path::{MSS, TestPath, Treatment, at};
 use crate::packet::{Packet, PacketKind};
+use rand_core::Rng;
+use rand_pcg::Pcg64;
+use scenario::{Family, LossDetection, Profile, Tcp};
 use units::{Duration, Rate, Timestamp};
 
 /// Packets on 100 Mb/s in a second, each of a full segment.
@@ -142,4 +145,50 @@ fn losses_on_a_reordering_path_are_repaired() {
     println!("{uneven:.3} {even:.3} {counts:?}");
     assert!(uneven > 0.9 * even, "{uneven:.3} {even:.3}");
     assert!(counts.timeouts == 0 && counts.retransmits - counts.duplicates >= 10, "{counts:?}");
+}
+
+/// Packets of both directions are lost, late or repeated at random, for longer or shorter than a timeout.
+#[test]
+fn random_treatments_lose_no_data() {
+    const SEGMENTS: u64 = 400;
+    let seed = crate::testing::seed();
+    let mut totals = (0, 0, 0);
+    for n in 0..300 {
+        let mut random = Pcg64::new(seed, n);
+        let longest_ms = [2, 15, 100, 1500][(random.next_u64() % 4) as usize];
+        let every = [3, 10, 50][(random.next_u64() % 3) as usize];
+        let algorithm = ["cubic", "bbr", "reno", "libra"][(n % 4) as usize];
+        let loss_detection =
+            [LossDetection::Rack, LossDetection::Dupack][(random.next_u64() % 4 / 3) as usize];
+        let profile = if n % 10 == 9 { Profile::Ns2 } else { Profile::Linux };
+        let ecn = n % 7 == 0;
+        let rule = move |_, packet: &Packet| {
+            let delay = Duration::from_millis(random.next_u64() % longest_ms);
+            let kind = random.next_u64() % (3 * every);
+            match kind {
+                0 => Treatment::Lose,
+                1 => Treatment::Delay(delay),
+                2 if packet.kind == PacketKind::Data => Treatment::Repeat(delay),
+                _ => Treatment::Deliver,
+            }
+        };
+        let (rate, one_way) = (Some(Rate::bits_per_second(20_000_000)), Duration::from_millis(10));
+        let tcp = Tcp { handshake: false, loss_detection, ecn, ..Tcp::of(profile, Family::Ipv4) };
+        let mut path = TestPath::with_tcp(tcp, algorithm, rate, one_way, rule);
+        path.offer(SEGMENTS);
+        for ms in (0..600_000).step_by(50) {
+            path.run_until(at(ms));
+            path.sender().assert_counts();
+            if path.acknowledged() >= SEGMENTS {
+                break;
+            }
+        }
+        let counts = path.counts();
+        assert_eq!(path.acknowledged(), SEGMENTS, "transfer {n}: {counts:?}");
+        totals.0 += counts.undone;
+        totals.1 += counts.timeouts;
+        totals.2 += counts.duplicates;
+    }
+    println!("{totals:?} reductions undone, timeouts, duplicates");
+    assert!(totals.0 > 100 && totals.1 > 100 && totals.2 > 1000, "{totals:?}");
 }
