@@ -18,7 +18,7 @@
 #define GAP_SLOTS 1152		/* up to 2^40 ns, 18 minutes; what is longer counts there */
 #define BURST_SLOTS 512		/* up to 2^20 packets */
 
-#define RING_BINS 32768		/* a power of two; src/monitor/mod.rs: how often they are read */
+#define RING_BINS 32768		/* a power of two; src/monitor.rs: how often they are read */
 
 struct bpf_spin_lock {		/* linux/bpf.h */
 	__u32 val;
