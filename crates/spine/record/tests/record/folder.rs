@@ -385,7 +385,7 @@ fn empty_summary_has_every_key() {
     );
     assert_eq!(
         keys(&json["links"][0]),
-        "name direction rate_bps bytes segments queue_drops early_drops losses marks utilisation \
+        "name direction rate_bps bytes segments queue_drops early_drops losses policed outage_losses late copies marks utilisation \
          queue_max_bytes \
          queue_mean_delay_us gap_mean_us gap_deviation_us gap_p1_us gap_p50_us gap_p99_us \
          burst_mean_segments burst_max_segments gap_frames gap_bytes background_bytes"
