@@ -34,6 +34,9 @@ pub const LATE: Duration = Duration::from_millis(1);
 /// A packet that has not left by then is not sent.
 pub const GIVEN_UP: Duration = Duration::from_millis(20);
 
+/// Below the emulator's, which must read what is sent.
+const REAL_TIME_PRIORITY: i32 = 5;
+
 /// After a full socket, the time until the next try.
 const RETRY: Duration = Duration::from_micros(100);
 /// The longest time without a look whether to stop.
@@ -270,7 +273,7 @@ impl Drop for Datagrams {
 
 /// The sending thread.
 fn send(mut sources: Vec<Source>, begun: Instant, stop: &AtomicBool) -> (Vec<Source>, Usage) {
-    let real_time = !sources.is_empty() && sys::request_real_time();
+    let real_time = !sources.is_empty() && host::request_real_time(REAL_TIME_PRIORITY);
     let zeros = vec![0; MAX_BURST_BYTES.max(u16::MAX.into())];
     let first = |(n, source): (usize, &Source)| Reverse((source.schedule.start, n));
     let mut due: BinaryHeap<_> = sources.iter().enumerate().map(first).collect();

@@ -71,18 +71,3 @@ pub fn allow_all_descriptors() -> io::Result<()> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)
 }
-
-/// Makes the calling thread's timers precise, and gives it real-time priority where that is permitted: below the emulator's,
-/// which must read what is sent. Answers whether it was.
-pub fn request_real_time() -> bool {
-    let parameters = libc::sched_param { sched_priority: 5 };
-    // SAFETY: PR_SET_TIMERSLACK takes nanoseconds by value; the parameters outlive the call.
-    unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
-        libc::sched_setscheduler(
-            0,
-            libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
-            &raw const parameters,
-        ) == 0
-    }
-}

@@ -18,7 +18,6 @@ use crate::{
     gso_frame::{Frame, MAX_FRAME},
     health::{Health, Lateness},
     poll_policy::PollPolicy,
-    sys,
 };
 use netmodel::{Counters, GapStatistics, MeanAndDeviation};
 use rustix::{
@@ -223,7 +222,7 @@ impl Loop {
     }
 
     fn until_stopped(&mut self) {
-        self.real_time = sys::request_real_time();
+        self.real_time = host::request_real_time(crate::REAL_TIME_PRIORITY);
         let mut events = Vec::with_capacity(self.directed_links.len() + 1);
         loop {
             let next = self.release_due();

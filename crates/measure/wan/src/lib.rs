@@ -26,3 +26,6 @@ pub use error::WanError;
 pub use health::Health;
 pub use network::{LinkStatus, Wan, lacking};
 pub use node::{NodeAddress, NodeNetwork, device_name};
+
+/// Of threads that move packets, and of those that measure them: above senders of traffic, whose packets are to be read.
+const REAL_TIME_PRIORITY: i32 = 10;

@@ -107,21 +107,6 @@ pub fn die_with_parent(parent: u32) -> io::Result<()> {
     }
 }
 
-/// Makes the calling thread's timers precise, and gives it real-time priority where that is
-/// permitted. Answers whether it was.
-pub fn request_real_time() -> bool {
-    let parameters = libc::sched_param { sched_priority: 10 };
-    // SAFETY: PR_SET_TIMERSLACK takes nanoseconds by value; the parameters outlive the call.
-    unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
-        libc::sched_setscheduler(
-            0,
-            libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
-            &raw const parameters,
-        ) == 0
-    }
-}
-
 /// Caps what a TCP socket sends by pacing, in bytes a second.
 pub fn set_max_pacing_rate(socket: BorrowedFd<'_>, bytes_per_second: u64) -> io::Result<()> {
     // SAFETY: the option is a 64-bit integer that outlives the call.

@@ -41,6 +41,7 @@ pub use random::random;
 pub use reloading_file::{FileError, ReloadingFile, SettingFile};
 pub use run_directory::{RUN_DIRECTORY, RunDirectory};
 pub use stop_signal::{background_stop_socket, stop_flag, stop_socket};
+pub use sys::request_real_time;
 pub use tcp_info::{Carried, SocketPacing, TcpInfo, is_unconnected, tcp_info};
 pub use tcp_memory::{Pressure, TcpMemory};
 pub use tcp_sockets::{TcpSocket, TcpSockets};

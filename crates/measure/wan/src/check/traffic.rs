@@ -162,7 +162,7 @@ pub fn round_trips(wan: &Wan, probes: Probes<'_>) -> Result<Vec<Duration>, WanEr
     thread::scope(|scope| {
         let probe = scope.spawn(|| {
             // Or the delay from reading the clock to sending would be measured as well.
-            sys::request_real_time();
+            host::request_real_time(crate::REAL_TIME_PRIORITY);
             probe(wan, probes)
         });
         probe.join().expect("probing does not panic")

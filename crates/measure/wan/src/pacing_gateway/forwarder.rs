@@ -8,7 +8,7 @@ use super::{
     pacer::{Pacer, Step},
     summary::{ClassSummary, Summary},
 };
-use crate::{poll_policy::PollPolicy, sys};
+use crate::poll_policy::PollPolicy;
 use host::Mac;
 use netmodel::pacing::Packet;
 use rustix::{
@@ -114,7 +114,7 @@ impl<'a> Forwarder<'a> {
         tun: &str,
     ) -> Result<(), Error> {
         let lost = |name: &str, error: Errno| Error::Failed(format!("{name}: {error}"));
-        sys::request_real_time();
+        host::request_real_time(crate::REAL_TIME_PRIORITY);
         let mut poll_policy = PollPolicy::default();
         loop {
             self.read().map_err(|error| lost(tun, error))?;
