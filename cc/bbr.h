@@ -55,6 +55,7 @@
 #define CC_BBR_H
 
 #include "rate.h"
+#include "windowed_max.h"
 
 #define cc_bbr_title "BBR v1"
 #define cc_bbr_rule "rate = largest delivery rate of 10 rounds; cwnd = 2 x rate x smallest RTT of 10 s"
@@ -96,11 +97,6 @@ enum cc_bbr_mode { CC_BBR_STARTUP, CC_BBR_DRAIN, CC_BBR_PROBE_BW, CC_BBR_PROBE_R
 #define CC_BBR_MOST_ACKED (1 << 20)	/* segments of one epoch of aggregation */
 #define CC_BBR_UNKNOWN_RTT 0xffffffffu
 
-/* A delivery rate in bytes/s, at most CC_MAX_RATE, and the round that saw it, which wraps. */
-struct cc_bbr_peak {
-	u64 rate : 40, round : 24;
-};
-
 /* The time since acknowledgements last brought no more than the bandwidth explains. */
 struct cc_bbr_epoch {
 	u64 start_us;
@@ -108,7 +104,7 @@ struct cc_bbr_epoch {
 };
 
 struct cc_bbr {
-	struct cc_bbr_peak best, second, third;	/* see cc_bbr_filter */
+	struct cc_windowed_max bandwidth;	/* delivery rates in bytes/s, at most CC_MAX_RATE, by round */
 	/* Times in us wrap after 12 days. What was sent between the deliveries held_from and held_until, modulo
 	 * 2^24, is ProbeRTT's own. */
 	u64 full_bandwidth : 40;	/* bytes/s, the last that counted as growth */
@@ -149,44 +145,7 @@ CC_INLINE int cc_bbr_is_past(u64 then_us, u64 now_us)
 /* As a u64: without that, the compiler may compute in the field's 40 bits. */
 CC_INLINE u64 cc_bbr_bandwidth(const struct cc_bbr *s)
 {
-	return s->best.rate;
-}
-
-CC_INLINE u32 cc_bbr_age(const struct cc_bbr *s, struct cc_bbr_peak peak)
-{
-	return (s->round - (u32)peak.round) & 0xffffff;
-}
-
-/*
- * Largest value of a sliding window by the three-sample filter of K. Nichols: the best of the window,
- * of what came after the best, and of what came after the second, the latter two taken anew when a
- * quarter and a half of the window have passed since the best without them.
- */
-CC_INLINE void cc_bbr_filter(struct cc_bbr *s, u64 rate, u32 window)
-{
-	struct cc_bbr_peak new = { .rate = rate, .round = s->round };
-
-	if (rate >= s->best.rate || cc_bbr_age(s, s->third) > window) {
-		s->best = s->second = s->third = new;
-		return;
-	}
-	if (rate >= s->second.rate)
-		s->second = s->third = new;
-	else if (rate >= s->third.rate)
-		s->third = new;
-	if (cc_bbr_age(s, s->best) > window) {
-		s->best = s->second;
-		s->second = s->third;
-		s->third = new;
-		if (cc_bbr_age(s, s->best) > window) {
-			s->best = s->second;
-			s->second = new;
-		}
-	} else if (s->second.round == s->best.round && cc_bbr_age(s, s->best) > window / 4) {
-		s->second = s->third = new;
-	} else if (s->third.round == s->second.round && cc_bbr_age(s, s->best) > window / 2) {
-		s->third = new;
-	}
+	return s->bandwidth.best.value;
 }
 
 CC_INLINE u32 cc_bbr_pacing_gain(const struct cc_bbr *s, const struct cc_bbr_params *p)
@@ -369,8 +328,8 @@ CC_INLINE void cc_bbr_update_bandwidth(struct cc_bbr *s, const struct cc_bbr_par
 	}
 	if (s->held && s->mode != CC_BBR_PROBE_RTT)
 		s->held = !cc_before((u32)s->held_until << 8, ack->prior_delivered << 8);
-	if (rate && (rate >= s->best.rate || !cc_bbr_limited(s, ack)))
-		cc_bbr_filter(s, rate, p->bandwidth_rounds);
+	if (rate && (rate >= s->bandwidth.best.value || !cc_bbr_limited(s, ack)))
+		cc_windowed_max_add(&s->bandwidth, rate, s->round, p->bandwidth_rounds);
 }
 
 CC_INLINE void cc_bbr_next_phase(struct cc_bbr *s, const struct cc_ack *ack)
@@ -415,7 +374,7 @@ CC_INLINE void cc_bbr_check_full(struct cc_bbr *s, const struct cc_bbr_params *p
 	if (s->full || !s->round_start || cc_bbr_limited(s, ack))
 		return;
 	if (cc_bbr_bandwidth(s) << 10 >= (u64)s->full_bandwidth * p->full_gain) {
-		s->full_bandwidth = s->best.rate;
+		s->full_bandwidth = s->bandwidth.best.value;
 		s->full_count = 0;
 		return;
 	}
