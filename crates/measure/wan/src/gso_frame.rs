@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! TCP super-packets: what a TAP with the virtio-net header hands over when the sender leaves
-//! segmentation to the device (TSO).
+//! Super-packets: what a TAP with the virtio-net header hands over when the sender leaves segmentation to the
+//! device (TSO for TCP, USO for UDP).
 //!
-//! A frame from the device is `virtio-net header | Ethernet | IPv4 or IPv6 | TCP | payload`. Where
+//! A frame from the device is `virtio-net header | Ethernet | IPv4 or IPv6 | TCP or UDP | payload`. Where
 //! the header says so, the payload is up to 64 KB that stand for many segments of `gso_size` bytes.
 //! The link accounts for each of them; what survives is delivered as super-packets of neighbouring
 //! segments, each cut out by [`Frame::cut`] with new lengths, sequence number, flags and checksums,
-//! as the kernel's own segmentation (`tcp_gso_segment`) sets them.
+//! as the kernel's own segmentation (`tcp_gso_segment`, `__udp_gso_segment`) sets them.
 
 use std::{ops::Range, rc::Rc};
 
@@ -25,6 +25,8 @@ const PAUSE_TYPE: [u8; 2] = [0x88, 0x08];
 const VNET_NEEDS_CSUM: u8 = 1;
 const VNET_GSO_TCPV4: u8 = 1;
 const VNET_GSO_TCPV6: u8 = 4;
+/// UDP over either version of IP; the kernel hands it over since Linux 6.2.
+const VNET_GSO_UDP: u8 = 5;
 const VNET_GSO_ECN: u8 = 0x80;
 /// Protocols whose headers begin with ports.
 const TCP: u8 = 6;
@@ -44,13 +46,39 @@ pub struct Frame {
 #[derive(Debug, Clone, Copy)]
 struct Train {
     v6: bool,
-    /// Where the TCP header begins, counted from the frame's first byte.
-    tcp: usize,
+    protocol: Protocol,
+    /// Where the header of that protocol begins, counted from the frame's first byte.
+    transport: usize,
     /// Where the payload begins.
     payload: usize,
     /// Payload bytes of each segment but the last.
     gso_size: usize,
     segments: usize,
+}
+
+/// What a super-packet's segments are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Tcp,
+    Udp,
+}
+
+impl Protocol {
+    /// The length of its header without options.
+    fn shortest_header(self) -> usize {
+        match self {
+            Self::Tcp => 20,
+            Self::Udp => 8,
+        }
+    }
+
+    /// Its number in the IP header, and where its header has the checksum.
+    fn number_and_checksum(self) -> (u8, usize) {
+        match self {
+            Self::Tcp => (TCP, 16),
+            Self::Udp => (UDP, 6),
+        }
+    }
 }
 
 /// A frame that can't be what a kernel hands over.
@@ -63,15 +91,16 @@ impl Frame {
     ///
     /// # Errors
     /// The frame is too short for its headers, or a super-packet of a kind that was not offered to
-    /// the kernel (only TCP over IPv4 and IPv6 is).
+    /// the kernel (only TCP and UDP over IPv4 and IPv6 are).
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         if bytes.len() < VNET_LEN + ETHERNET_LEN {
             return Err(Malformed);
         }
         let train = match bytes[1] & !VNET_GSO_ECN {
             0 => None,
-            VNET_GSO_TCPV4 => Some(Train::parse(bytes, false)?),
-            VNET_GSO_TCPV6 => Some(Train::parse(bytes, true)?),
+            VNET_GSO_TCPV4 => Some(Train::parse(bytes, false, Protocol::Tcp)?),
+            VNET_GSO_TCPV6 => Some(Train::parse(bytes, true, Protocol::Tcp)?),
+            VNET_GSO_UDP => Some(Train::parse(bytes, is_ipv6(bytes), Protocol::Udp)?),
             _ => return Err(Malformed),
         };
         Ok(Self { bytes: bytes.into(), train })
@@ -204,6 +233,10 @@ fn ecn_at(frame: &[u8]) -> Option<(usize, u32)> {
     }
 }
 
+fn is_ipv6(frame: &[u8]) -> bool {
+    frame[VNET_LEN + 12..VNET_LEN + ETHERNET_LEN] == [0x86, 0xdd]
+}
+
 fn set_ipv4_checksum(header: &mut [u8]) {
     header[10..12].fill(0);
     let checksum = !fold(sum(header));
@@ -211,25 +244,29 @@ fn set_ipv4_checksum(header: &mut [u8]) {
 }
 
 impl Train {
-    fn parse(bytes: &[u8], v6: bool) -> Result<Self, Malformed> {
-        // csum_start (of NEEDS_CSUM, which every super-packet has) is where TCP begins, behind any
-        // IPv6 extension headers.
-        let tcp = VNET_LEN + usize::from(u16::from_ne_bytes([bytes[6], bytes[7]]));
+    fn parse(bytes: &[u8], v6: bool, protocol: Protocol) -> Result<Self, Malformed> {
+        // csum_start (of NEEDS_CSUM, which every super-packet has) is where the transport header begins,
+        // behind any IPv6 extension headers.
+        let transport = VNET_LEN + usize::from(u16::from_ne_bytes([bytes[6], bytes[7]]));
         let gso_size = usize::from(u16::from_ne_bytes([bytes[4], bytes[5]]));
         let shortest_ip = if v6 { 40 } else { 20 };
+        let shortest = protocol.shortest_header();
         let sound = bytes[0] & VNET_NEEDS_CSUM != 0
             && gso_size > 0
-            && tcp >= VNET_LEN + ETHERNET_LEN + shortest_ip
-            && bytes.len() > tcp + 20;
+            && transport >= VNET_LEN + ETHERNET_LEN + shortest_ip
+            && bytes.len() > transport + shortest;
         if !sound {
             return Err(Malformed);
         }
-        let payload = tcp + usize::from(bytes[tcp + 12] >> 4) * 4;
-        if payload < tcp + 20 || payload > MAX_HEADERS || payload >= bytes.len() {
+        let payload = match protocol {
+            Protocol::Tcp => transport + usize::from(bytes[transport + 12] >> 4) * 4,
+            Protocol::Udp => transport + shortest,
+        };
+        if payload < transport + shortest || payload > MAX_HEADERS || payload >= bytes.len() {
             return Err(Malformed);
         }
         let segments = (bytes.len() - payload).div_ceil(gso_size);
-        Ok(Self { v6, tcp, payload, gso_size, segments })
+        Ok(Self { v6, protocol, transport, payload, gso_size, segments })
     }
 
     fn range(&self, segments: Range<usize>, bytes: &[u8]) -> Range<usize> {
@@ -247,34 +284,49 @@ impl Train {
         // hdr_len: the kernel says how much of its buffer was linear, which may be more than is left.
         let header_len = (self.payload - VNET_LEN) as u16;
         headers[2..4].copy_from_slice(&header_len.to_ne_bytes());
+        let length = self.payload - self.transport + payload_len;
+        self.rewrite_ip(headers, segments, length);
+        let transport = &mut headers[self.transport..];
+        match self.protocol {
+            Protocol::Tcp => self.rewrite_tcp(transport, segments),
+            Protocol::Udp => transport[4..6].copy_from_slice(&(length as u16).to_be_bytes()),
+        }
+        // With NEEDS_CSUM the field holds the sum over the pseudo-header; the receiver of the frame adds the rest of
+        // the checksum.
         let ip = VNET_LEN + ETHERNET_LEN;
-        let tcp_len = self.payload - self.tcp + payload_len;
-        let (addresses, tcp) = (ip..self.tcp, self.tcp);
+        let pair = if self.v6 { ip + 8..ip + 40 } else { ip + 12..ip + 20 };
+        let (number, checksum) = self.protocol.number_and_checksum();
+        let pseudo = sum(&headers[pair]) + u32::from(number) + length as u32;
+        let checksum = self.transport + checksum;
+        headers[checksum..checksum + 2].copy_from_slice(&fold(pseudo).to_be_bytes());
+    }
+
+    /// Sets the lengths and numbers of the IP header, before `length` bytes of the transport protocol.
+    fn rewrite_ip(&self, headers: &mut [u8], segments: &Range<usize>, length: usize) {
+        let ip = VNET_LEN + ETHERNET_LEN;
         if self.v6 {
-            let length = (self.tcp - ip - 40 + tcp_len) as u16;
+            let length = (self.transport - ip - 40 + length) as u16;
             headers[ip + 4..ip + 6].copy_from_slice(&length.to_be_bytes());
         } else {
-            let length = (self.tcp - ip + tcp_len) as u16;
+            let length = (self.transport - ip + length) as u16;
             headers[ip + 2..ip + 4].copy_from_slice(&length.to_be_bytes());
             let id = u16::from_be_bytes([headers[ip + 4], headers[ip + 5]]);
             let id = id.wrapping_add(segments.start as u16);
             headers[ip + 4..ip + 6].copy_from_slice(&id.to_be_bytes());
-            set_ipv4_checksum(&mut headers[addresses.clone()]);
+            set_ipv4_checksum(&mut headers[ip..self.transport]);
         }
-        let sequence = u32::from_be_bytes(headers[tcp + 4..tcp + 8].try_into().expect("four"));
+    }
+
+    fn rewrite_tcp(&self, tcp: &mut [u8], segments: &Range<usize>) {
+        let sequence = u32::from_be_bytes(tcp[4..8].try_into().expect("four"));
         let sequence = sequence.wrapping_add((segments.start * self.gso_size) as u32);
-        headers[tcp + 4..tcp + 8].copy_from_slice(&sequence.to_be_bytes());
+        tcp[4..8].copy_from_slice(&sequence.to_be_bytes());
         if segments.end < self.segments {
-            headers[tcp + 13] &= !(TCP_FIN | TCP_PSH);
+            tcp[13] &= !(TCP_FIN | TCP_PSH);
         }
         if segments.start > 0 {
-            headers[tcp + 13] &= !TCP_CWR;
+            tcp[13] &= !TCP_CWR;
         }
-        // With NEEDS_CSUM the field holds the sum over the pseudo-header; the receiver of the frame adds the rest of
-        // the checksum.
-        let pair = if self.v6 { ip + 8..ip + 40 } else { ip + 12..ip + 20 };
-        let pseudo = sum(&headers[pair]) + 6 + tcp_len as u32;
-        headers[tcp + 16..tcp + 18].copy_from_slice(&fold(pseudo).to_be_bytes());
     }
 }
 
@@ -319,6 +371,20 @@ mod tests {
         frame.extend([0x00, 0x50, 0x12, 0x34, 0xff, 0xff, 0xff, 0x00, 0, 0, 0, 9, 0x80, flags]);
         frame.extend([1, 2, 0, 0, 0, 0, 1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8]);
         frame.extend(payload);
+        frame
+    }
+
+    /// The same of datagrams: the header of TCP gives way to that of UDP.
+    fn super_datagram(v6: bool, gso_size: u16, payload: &[u8]) -> Vec<u8> {
+        let mut frame = super_packet(v6, gso_size, payload, 0);
+        let ip = VNET_LEN + ETHERNET_LEN;
+        let (transport, length, protocol) =
+            if v6 { (ip + 40, ip + 4, ip + 6) } else { (ip + 20, ip + 2, ip + 9) };
+        let header = [0x00, 0x50, 0x12, 0x34, 0xff, 0xff, 0, 0];
+        frame.splice(transport..transport + 32, header);
+        let total = frame.len() - if v6 { transport } else { ip };
+        frame[length..length + 2].copy_from_slice(&(total as u16).to_be_bytes());
+        (frame[1], frame[protocol]) = (VNET_GSO_UDP, UDP);
         frame
     }
 
@@ -367,6 +433,42 @@ mod tests {
                 prop_assert_eq!(cut[1] != 0, segments.len() > 1, "one segment is not a super-packet");
                 let lengths: usize = segments.map(|n| frame.ip_length(n) - ip_len - 32).sum();
                 prop_assert_eq!(lengths, body.len());
+                joined.extend_from_slice(body);
+            }
+            prop_assert_eq!(joined, payload);
+        }
+
+        /// The same of datagrams: every cut holds whole ones, with right lengths and sums of the pseudo-header.
+        #[test]
+        fn cutting_datagrams_loses_and_invents_nothing(
+            v6: bool,
+            gso_size in 500u16..9000,
+            payload in prop::collection::vec(any::<u8>(), 1..65_000),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+        ) {
+            let frame = Frame::parse(&super_datagram(v6, gso_size, &payload)).unwrap();
+            let mut edges: Vec<usize> = cuts.iter().map(|c| c.index(frame.segments() + 1)).collect();
+            edges.extend([0, frame.segments()]);
+            edges.sort_unstable();
+            edges.dedup();
+            let ip = VNET_LEN + ETHERNET_LEN;
+            let udp = ip + if v6 { 40 } else { 20 };
+            let mut joined = Vec::new();
+            for edge in edges.windows(2) {
+                let segments = edge[0]..edge[1];
+                let cut = bytes_of(&frame.cut(segments.clone()));
+                let body = &cut[udp + 8..];
+                let word = |at: usize| u16::from_be_bytes([cut[at], cut[at + 1]]);
+                prop_assert_eq!(usize::from(word(udp + 4)), 8 + body.len());
+                let (length, addresses) =
+                    if v6 { (ip + 4, ip + 8..udp) } else { (ip + 2, ip + 12..udp) };
+                prop_assert_eq!(usize::from(word(length)), cut.len() - if v6 { udp } else { ip });
+                let pseudo = sum(&cut[addresses]) + 17 + 8 + body.len() as u32;
+                prop_assert_eq!(word(udp + 6), fold(pseudo));
+                if !v6 {
+                    prop_assert_eq!(fold(sum(&cut[ip..udp])), 0xffff, "IPv4 header checksum");
+                }
+                prop_assert_eq!(cut[1], if segments.len() > 1 { VNET_GSO_UDP } else { 0 });
                 joined.extend_from_slice(body);
             }
             prop_assert_eq!(joined, payload);

@@ -18,18 +18,24 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 }
 
 /// Opens a TAP device of that name in the calling thread's network namespace, with the virtio-net
-/// header, checksum offload and TCP segmentation offload. It lives as long as the file.
+/// header, checksum offload and segmentation offload for TCP and, since Linux 6.2, UDP. It lives as long as the
+/// file.
 pub fn open_tap(name: &str) -> io::Result<File> {
     const TUN_F_CSUM: libc::c_uint = 0x01;
     const TUN_F_TSO4: libc::c_uint = 0x02;
     const TUN_F_TSO6: libc::c_uint = 0x04;
     const TUN_F_TSO_ECN: libc::c_uint = 0x08;
+    /// `TUN_F_USO4` and `TUN_F_USO6`, which the kernel takes together.
+    const TUN_F_USO: libc::c_uint = 0x20 | 0x40;
     let file = open_device(name, libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR)?;
-    let offloads = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
-    // SAFETY: TUNSETOFFLOAD takes its argument by value.
-    unsafe {
-        check(libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)))?;
-    }
+    let offload = |kinds: libc::c_uint| {
+        // SAFETY: TUNSETOFFLOAD takes its argument by value.
+        check(unsafe {
+            libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(kinds))
+        })
+    };
+    let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
+    offload(tcp | TUN_F_USO).or_else(|_| offload(tcp))?;
     Ok(file)
 }
 

@@ -9,6 +9,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::{TcpListener, TcpStream, UdpSocket},
+    os::fd::AsRawFd,
     path::PathBuf,
     process::Command,
     thread,
@@ -228,6 +229,63 @@ fn datagrams_are_dropped_and_lost_exactly_as_counted() {
     assert_eq!(forward.queue_max_packets, 20);
     assert!(forward.queue_drops > 0);
     assert_eq!(end.directed_links[1].counters.offered, 0, "nothing is sent without a request");
+}
+
+/// Has the kernel cut what a socket sends at once into datagrams of that many bytes (`UDP_SEGMENT`).
+fn cut_into(socket: &UdpSocket, bytes: i32) {
+    #[expect(unsafe_code, reason = "an option that no library in use wraps")]
+    // SAFETY: the option is an int that outlives the call.
+    let set = unsafe {
+        let (bytes, length) = ((&raw const bytes).cast(), size_of::<i32>() as libc::socklen_t);
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, bytes, length)
+    };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Many datagrams of one system call are as many packets on each link, lost one by one, and arrive as they were.
+#[test]
+fn datagrams_sent_at_once_are_accounted_for_one_by_one() {
+    const BURSTS: usize = 20;
+    const EACH: usize = 40;
+    let _alone = alone();
+    for (family, max_burst) in [("ipv4", "1ms"), ("ipv6", "1ms"), ("ipv4", "0")] {
+        let fast = format!("rate = \"200mbit\"\nqueue = \"4MB\"\nmax_burst = \"{max_burst}\"");
+        let lossy = format!("{fast}\nforward = {{ loss = {{ periodic = 7 }} }}");
+        let wan = line_of(family, &[&fast, &lossy, &fast]);
+        let (sender, receiver) = (datagrams(&wan, "n0"), datagrams(&wan, "n3"));
+        cut_into(&sender, 1000);
+        let bytes = pattern(EACH * 1000);
+        // Losses are every seventh, so what arrives of a burst is known, and no more waits in the socket.
+        let arrives = |number: &usize| number % 7 != 6;
+        for burst in 0..BURSTS {
+            let mut bytes = bytes.clone();
+            let numbers = burst * EACH..(burst + 1) * EACH;
+            for (n, number) in numbers.clone().enumerate() {
+                bytes[n * 1000..n * 1000 + 8].copy_from_slice(&number.to_be_bytes());
+            }
+            // The last of a burst is short, as it may be.
+            bytes.truncate(EACH * 1000 - 300);
+            sender.send_to(&bytes, receiver.local_addr().unwrap()).unwrap();
+            for number in numbers.filter(arrives) {
+                let mut datagram = [0; 2000];
+                let length = receiver.recv(&mut datagram).unwrap();
+                let sent = bytes.chunks(1000).nth(number - burst * EACH).unwrap();
+                assert!(datagram[..length] == *sent, "{family}, {max_burst}: {number}");
+            }
+        }
+        let frames = frames_received(&wan, "n3", "wan2");
+        let end = wan.down().unwrap();
+        assert_conserved(&end.directed_links);
+        let all = (BURSTS * EACH) as u64;
+        let [first, second, third] = [0, 2, 4].map(|n| end.directed_links[n].counters.offered);
+        assert_eq!((first, second, third), (all, all, all - all / 7));
+        assert_eq!(
+            frames < third,
+            max_burst != "0",
+            "{frames} frames; Linux 6.2 keeps them together"
+        );
+        assert_eq!((end.health.malformed, end.health.write_errors), (0, 0), "{:?}", end.health);
+    }
 }
 
 /// The thread that emulates.
