@@ -285,6 +285,19 @@ fn check_refuses_unknown_congestion_controls_by_default() {
     }
 }
 
+/// No kernel has FAST TCP, and longhaul has it by another name.
+#[test]
+fn emulation_names_longhauls_own_for_a_congestion_control_that_the_kernel_lacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("small.toml");
+    std::fs::write(&file, SMALL).unwrap();
+    let file = file.to_str().unwrap();
+    let (_, said) =
+        refused(&["lab", "check", file, "--method", "emu", "--set", "flow.transfer.cc=fast"]);
+    assert!(said.contains("no congestion control \"fast\""), "{said}");
+    assert!(said.contains("longhaul brings its own: cc = \"lh_fast\""), "{said}");
+}
+
 #[test]
 fn unsupported_features_are_all_listed_one_per_line() {
     let folder = tempfile::tempdir().unwrap();

@@ -90,8 +90,7 @@ impl Method for Emulation {
         unsupported.extend(preflight::unsupported(run));
         unsupported.extend(differing.into_iter().map(Obstacle::from));
         obstacles.unsupported(run, unsupported);
-        // Longhaul's own are loaded for the run.
-        match wan::lacking(&prepared, |name| name.starts_with(Algorithm::PREFIX)) {
+        match wan::lacking(&prepared, own_congestion_control) {
             Ok(lacking) => {
                 obstacles.lacks(run, lacking.into_iter().map(|lack| lack.to_string()));
             }
@@ -103,6 +102,12 @@ impl Method for Emulation {
     fn run(&self, run: &Run, context: &mut RunContext<'_>) -> Result<Record, ExperimentError> {
         Ok(emulate(run, self, context)?)
     }
+}
+
+/// The name of longhaul's own congestion control that a name means, or could. Those that a run names are loaded for it.
+fn own_congestion_control(name: &str) -> Option<String> {
+    let own = format!("{}{}", Algorithm::PREFIX, name.trim_start_matches(Algorithm::PREFIX));
+    Algorithm::find(&own).is_ok().then_some(own)
 }
 
 /// Takes one run from an empty machine to a record, and leaves the machine empty again.

@@ -44,7 +44,7 @@ impl Wan {
     /// # Errors
     /// The machine lacks a requirement ([`WanError::Lacks`]), or the kernel refused a setting.
     pub fn up(run: &Run) -> Result<Self, WanError> {
-        let lacking = lacking(run, |_| false)?;
+        let lacking = lacking(run, |_| None)?;
         if !lacking.is_empty() {
             return Err(WanError::Lacks(Lack::all(lacking)));
         }
@@ -252,11 +252,14 @@ fn clone(device: &File) -> Result<File, WanError> {
 /// Requirements of a run's nodes that this kernel does not meet, each with its remedy.
 ///
 /// Modules count once they are loaded: nothing loads them on demand. Nor does this ask for the congestion
-/// controls whose names pass `brought`.
+/// controls that the caller brings. `stand_in` answers which that is for a name: the same, or another to propose.
 ///
 /// # Errors
 /// The kernel doesn't tell what it has.
-pub fn lacking(run: &Run, brought: impl Fn(&str) -> bool) -> Result<Vec<Lack>, WanError> {
+pub fn lacking(
+    run: &Run,
+    stand_in: impl Fn(&str) -> Option<String>,
+) -> Result<Vec<Lack>, WanError> {
     let available = host::sysctl::available_congestion_controls()
         .map_err(|e| WanError::system("read which congestion controls there are", e))?;
     let there = |name: &str| available.split_whitespace().any(|known| known == name);
@@ -264,18 +267,18 @@ pub fn lacking(run: &Run, brought: impl Fn(&str) -> bool) -> Result<Vec<Lack>, W
     let of_traffic = run.traffic.iter().map(|traffic| &traffic.cc);
     let of_nodes = run.nodes.iter().map(|node| &node.cc);
     let wanted: BTreeSet<&String> = of_nodes.chain(of_flows).chain(of_traffic).collect();
-    let missing = wanted.into_iter().filter(|name| !there(name) && !brought(name));
-    let mut lacking: Vec<Lack> = missing
-        .map(|name| {
-            Lack::new(
-                format_args!(
-                    "this kernel has no congestion control \"{name}\"; it has: {available}. Others \
-                     may be loadable"
-                ),
+    let missing = wanted.into_iter().filter(|name| !there(name)).filter_map(|name| {
+        let what = format!("this kernel has no congestion control \"{name}\"; it has: {available}");
+        match stand_in(name) {
+            Some(same) if same == *name => None,
+            Some(own) => Some(Lack::new(what, format_args!("longhaul brings its own: cc = \"{own}\""))),
+            None => Some(Lack::new(
+                format_args!("{what}. Others may be loadable"),
                 "`longhaul cc list` says which longhaul brings, others come as modules (modprobe tcp_bic)",
-            )
-        })
-        .collect();
+            )),
+        }
+    });
+    let mut lacking: Vec<Lack> = missing.collect();
     if !families().contains(&run.family) {
         lacking.push(Lack::new(
             "the scenario's family is ipv6, and this kernel runs without",

@@ -14,7 +14,7 @@ use crate::{
 use count::{Copies, Numbered};
 use std::collections::BTreeMap;
 use units::{Bytes, Duration, Probability, Rate};
-use values::{CcName, NodePair, PositiveDuration, Sysctls};
+use values::{CcName, LossProbability, NodePair, PositiveDuration, Sysctls};
 
 mod changing_rate;
 mod count;
@@ -334,7 +334,7 @@ fn direction(fields: &mut Fields<'_>) -> DirectionSpec {
 
 /// `loss = "0.02%"`, or a table with exactly one process.
 fn loss(fields: &mut Fields<'_>) -> Loss {
-    let uniform = |probability| match probability {
+    let uniform = |LossProbability(probability)| match probability {
         Probability::ZERO => Loss::None,
         probability => Loss::Uniform { probability },
     };

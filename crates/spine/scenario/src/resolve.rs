@@ -4,13 +4,14 @@
 //! The bandwidth-delay product of a direction of a link is its rate times the longest round trip
 //! (propagation there and back) between any two nodes whose path, there or back, crosses the link:
 //! a bottleneck's buffer of one such product fits every path that uses it. A node's is the largest
-//! of the paths through it: the rate of the slowest link between two nodes times their round trip.
+//! of the paths through it: the rate of the slowest link between two nodes times their round trip. Buffers that are to fit
+//! by themselves (`"auto"`) hold that and the slowest link's queue.
 
 use crate::{
     diagnostics::{Location, Problems},
     fields::{Located, Pattern},
     network::{DirectionSpec, FlowSpec, HopCc, LinkSpec, MOST_OTHERS, NetworkSpec, NodeSpec, Size},
-    routes::Routes,
+    routes::{InFlight, Routes},
     run::{
         Bottleneck, Congestion, Direction, Discipline, Family, Flow, FlowPacing, Link, Node,
         PacingSettings, Tcp, Traffic,
@@ -36,6 +37,12 @@ pub(crate) use names::unique;
 
 /// IPv6 needs links that carry packets of this many bytes (RFC 8200 section 5).
 const LEAST_IPV6_MTU: u32 = 1280;
+
+/// Of a buffer the kernel takes half for its own overhead (`tcp_adv_win_scale` 1, and twice `cwnd` in a send buffer).
+const KERNELS_SHARE: f64 = 2.0;
+/// While a lost packet is sent again, what arrives behind it waits in the receive buffer for a round trip more. With less
+/// room than that the window closes, and what was held up follows in one burst.
+const ROOM_FOR_RECOVERY: f64 = 2.0;
 
 /// The part that all runs of a variant share, without randomly drawn values.
 pub(crate) struct Network {
@@ -74,9 +81,9 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Location, problems: &Problems) -
         }
     }
     let mut nodes = Vec::new();
-    let products = routes.largest_products(&links);
+    let in_flight = routes.largest_in_flight(&links);
     first_faults(&spec.nodes, problems, |spec| {
-        nodes.push(node(spec, products.get(spec.name.as_str()).copied(), problems));
+        nodes.push(node(spec, in_flight.get(spec.name.as_str()).copied(), problems));
     });
     let family = spec.family;
     let context =
@@ -193,21 +200,18 @@ fn size_queues(direction: &mut Direction, spec: &DirectionSpec, longest: Duratio
     direction.mark = spec.mark.as_ref().and_then(|mark| length(mark.value, 1, spec, longest));
 }
 
-fn node(spec: &NodeSpec, bdp: Option<Bytes>, problems: &Problems) -> Node {
-    let bytes = |key: &str, size: Option<&Located<Size>>| match size? {
-        Located { value: Size::Bytes(bytes), .. } => Some(*bytes),
-        Located { location, value: Size::Bdp(factor) } => {
-            let sized = bdp.map(|b| b.scale(*factor)).filter(|b| *b > Bytes::ZERO);
-            if sized.is_none() {
-                let message = format!(
-                    "node \"{}\", {key}: the bandwidth-delay product of the paths through it is zero or \
-                     unlimited; give a size in bytes",
-                    spec.name.as_str()
-                );
-                problems.report(location, message);
-            }
-            sized
+fn node(spec: &NodeSpec, paths: Option<InFlight>, problems: &Problems) -> Node {
+    let bytes = |key: &str, size: Option<&Located<Size>>| {
+        let size = size?;
+        let sized = buffer(size.value, paths);
+        if sized.is_none() {
+            let message = format!(
+                "node \"{}\", {key}: no path through it has a rate; give a size in bytes",
+                spec.name.as_str()
+            );
+            problems.report(&size.location, message);
         }
+        sized
     };
     Node {
         tcp_rmem_max: bytes("tcp_rmem_max", spec.tcp_rmem_max.as_ref()),
@@ -215,6 +219,16 @@ fn node(spec: &NodeSpec, bdp: Option<Bytes>, problems: &Problems) -> Node {
         name: spec.name.as_str().to_owned(),
         cc: spec.cc.clone(),
         sysctl: spec.sysctl.clone(),
+    }
+}
+
+/// The size of a buffer: none where it depends on paths without a rate.
+fn buffer(size: Size, paths: Option<InFlight>) -> Option<Bytes> {
+    let least = |paths: InFlight| Bytes::new(LEAST_PACKETS * paths.packet.get());
+    match size {
+        Size::Bytes(bytes) => Some(bytes),
+        Size::Bdp(factor) => paths.map(|paths| paths.product.scale(factor).max(least(paths))),
+        Size::Auto => paths.map(|paths| paths.with_queue.scale(KERNELS_SHARE * ROOM_FOR_RECOVERY)),
     }
 }
 

@@ -5,7 +5,7 @@
 //! on the order of nodes or links in the file. Dijkstra's algorithm from each destination, which a
 //! thousand nodes take in a fraction of a second.
 
-use crate::run::{Heading, Link};
+use crate::run::{Direction, Heading, Link, Queue};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BinaryHeap},
@@ -128,33 +128,35 @@ impl Routes {
         longest
     }
 
-    /// For each node the largest bandwidth-delay product of the paths that it is on, its own and those that it only passes on:
-    /// the rate of a path's slowest link times the round trip between its ends. None of a node whose paths have no rates.
-    pub(crate) fn largest_products(&self, links: &[Link]) -> BTreeMap<&str, Bytes> {
-        let mut largest = vec![Bytes::ZERO; self.nodes.len()];
+    /// For each node what the paths that it is on hold at most, its own and those that it only passes on. None of a node
+    /// whose paths have no rates.
+    pub(crate) fn largest_in_flight(&self, links: &[Link]) -> BTreeMap<&str, InFlight> {
+        let mut largest = vec![InFlight::default(); self.nodes.len()];
         for (to, tree) in self.steps.iter().enumerate() {
             let order = leaves_first(tree);
-            let mut slowest: Vec<Option<Rate>> = vec![None; tree.len()];
+            let mut slowest: Vec<Option<(Rate, &Direction)>> = vec![None; tree.len()];
             for (node, step) in order.iter().rev() {
-                let rate = links[step.link as usize].direction(step.heading).rate;
-                slowest[*node] = rate.into_iter().chain(slowest[step.next as usize]).min();
+                let direction = links[step.link as usize].direction(step.heading);
+                let here = direction.rate.map(|rate| (rate, direction));
+                let after = slowest[step.next as usize];
+                slowest[*node] = here.into_iter().chain(after).min_by_key(|(rate, _)| *rate);
             }
-            let product = |from: usize| {
-                let rtt = self.round_trip(from, to)?;
-                Some(slowest[from]?.times(rtt))
+            let in_flight = |from: usize| {
+                let (rate, bottleneck) = slowest[from]?;
+                Some(InFlight::of(rate.times(self.round_trip(from, to)?), bottleneck))
             };
-            let mut below: Vec<Bytes> =
-                (0..tree.len()).map(|from| product(from).unwrap_or_default()).collect();
+            let mut below: Vec<InFlight> =
+                (0..tree.len()).map(|from| in_flight(from).unwrap_or_default()).collect();
             for (node, step) in order {
                 let next = step.next as usize;
-                below[next] = below[next].max(below[node]);
+                below[next] = below[next].or_more(below[node]);
             }
             for (largest, below) in largest.iter_mut().zip(below) {
-                *largest = (*largest).max(below);
+                *largest = largest.or_more(below);
             }
         }
         let named = self.nodes.iter().map(|(name, node)| (name.as_str(), largest[*node]));
-        named.filter(|(_, product)| *product > Bytes::ZERO).collect()
+        named.filter(|(_, in_flight)| *in_flight != InFlight::default()).collect()
     }
 
     fn round_trip(&self, from: usize, to: usize) -> Option<Duration> {
@@ -166,6 +168,37 @@ impl Routes {
 
     fn step(&self, from: usize, to: usize) -> Option<Step> {
         self.steps[to][from]
+    }
+}
+
+/// What paths hold at most, each number of the path where it is largest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct InFlight {
+    /// The bandwidth-delay product: the rate of a path's slowest link times the round trip between its ends.
+    pub product: Bytes,
+    /// That and the queue of the slowest link.
+    pub with_queue: Bytes,
+    /// A full packet on the slowest link.
+    pub packet: Bytes,
+}
+
+impl InFlight {
+    fn of(product: Bytes, bottleneck: &Direction) -> Self {
+        let packet = Bytes::new(u64::from(bottleneck.mtu) + u64::from(bottleneck.overhead));
+        let queue = match bottleneck.queue {
+            None => Bytes::ZERO,
+            Some(Queue::Bytes(bytes)) => bytes,
+            Some(Queue::Packets(packets)) => Bytes::new(packets.saturating_mul(packet.get())),
+        };
+        Self { product, with_queue: product + queue, packet }
+    }
+
+    fn or_more(self, other: Self) -> Self {
+        Self {
+            product: self.product.max(other.product),
+            with_queue: self.with_queue.max(other.with_queue),
+            packet: self.packet.max(other.packet),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     run::{Burst, Client, Family, Heading, LossDetection, Profile, Queue, Recovery, Signalling},
 };
 use std::collections::BTreeMap;
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, Probability};
 
 /// The congestion control of a flow's hops.
 #[derive(Debug, Clone)]
@@ -16,11 +16,12 @@ pub(crate) enum HopCc {
     EachHop(Vec<String>),
 }
 
-/// A size, given outright or as a multiple of the bandwidth-delay product.
+/// A buffer's size, given outright, as a multiple of the bandwidth-delay product, or as what the paths need.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Size {
     Bytes(Bytes),
     Bdp(f64),
+    Auto,
 }
 
 /// The length of a queue, given outright or as a multiple of the bandwidth-delay product.
@@ -259,10 +260,11 @@ fn bdp(text: &str) -> Option<f64> {
 
 impl Field for Size {
     const EXPECTED: &'static str =
-        "a size, as in 4MB, or a multiple of the bandwidth-delay product, as in 4bdp";
+        "auto, a size, as in 4MB, or a multiple of the bandwidth-delay product, as in 8bdp";
     fn read(value: &Value) -> Result<Self, Mismatch> {
         from_quantity::<Bytes, _>(value, Self::EXPECTED, |text| match bdp(text) {
             Some(factor) => Some(Self::Bdp(factor)),
+            None if text.trim() == "auto" => Some(Self::Auto),
             None => text.parse().ok().filter(|b| *b > Bytes::ZERO).map(Self::Bytes),
         })
     }
@@ -272,6 +274,13 @@ impl Field for QueueSize {
     const EXPECTED: &'static str = "a queue's limit, as in 1bdp (bandwidth-delay product), 500p \
                                     (packets) or 128KB";
     fn read(value: &Value) -> Result<Self, Mismatch> {
+        // The tools that scenarios are translated from count packets (ns-2, tc) or bytes (mahimahi).
+        if let Some(number) = value.as_text().map(str::trim)
+            && number.parse::<f64>().is_ok_and(|n| n > 0.0)
+        {
+            let expected = format!("clear: write {number}p for packets or {number}B for bytes");
+            return Err(mismatch(value, &expected));
+        }
         let given = |text: &str| match text.trim().strip_suffix('p') {
             Some(packets) => packets.trim().parse().ok().filter(|n| *n > 0).map(Queue::Packets),
             None => text.parse().ok().filter(|b| *b > Bytes::ZERO).map(Queue::Bytes),
@@ -280,6 +289,28 @@ impl Field for QueueSize {
             Some(factor) => Some(Self::Bdp(factor)),
             None => given(text).map(Self::Given),
         })
+    }
+}
+
+/// The probability that a packet is lost, where some arrive.
+pub(super) struct LossProbability(pub Probability);
+
+impl Field for LossProbability {
+    const EXPECTED: &'static str =
+        "a probability below 1, as in 0.02%, 0.0002 or 0.1% over 3 (segments in series)";
+    fn read(value: &Value) -> Result<Self, Mismatch> {
+        let percent = value
+            .as_text()
+            .map(str::trim)
+            .filter(|text| text.parse::<f64>().is_ok_and(|n| (1.0..100.0).contains(&n)));
+        if let Some(number) = percent {
+            let expected = format!("a probability below 1; write {number}% for a percentage");
+            return Err(mismatch(value, &expected));
+        }
+        match Probability::read(value) {
+            Ok(probability) if probability.get() < 1.0 => Ok(Self(probability)),
+            _ => Err(mismatch(value, Self::EXPECTED)),
+        }
     }
 }
 

@@ -94,10 +94,19 @@ fn thresholds(
     if min >= max {
         return Err(format!("min is not below max ({min} and {max})"));
     }
-    if let (true, limit) = number(limit)
-        && max > limit
-    {
-        return Err(format!("max ({max}) is beyond the queue's limit ({limit})"));
+    let (has_same_unit, limit) = number(limit);
+    // Full packets: of shorter ones a limit in bytes holds more than the thresholds need.
+    let fits = match (has_same_unit, in_packets) {
+        (true, _) => max <= limit,
+        (false, true) => max.saturating_mul(full) <= limit,
+        (false, false) => max <= limit.saturating_mul(full),
+    };
+    if !fits {
+        let [of_max, of_limit] = [in_packets, has_same_unit == in_packets]
+            .map(|packets| if packets { "packets" } else { "bytes" });
+        return Err(format!(
+            "max ({max} {of_max}) is beyond the queue's limit ({limit} {of_limit})"
+        ));
     }
     Ok(if in_packets {
         Thresholds::Packets { min, max }

@@ -281,6 +281,10 @@ fn json_keys_carry_units() {
 /// A line of nodes with a branch: a - b - c, b - d. One-way delays 10, 20 and 30 ms, the last with
 /// 50 ms on its way back.
 fn branch(links: [&str; 3]) -> Result<Scenario, Diagnostics> {
+    branch_with(links, &["node.b.tcp_rmem_max=2bdp", "node.a.tcp_rmem_max=0.5bdp"])
+}
+
+fn branch_with(links: [&str; 3], overrides: &[&str]) -> Result<Scenario, Diagnostics> {
     let [ab, bc, bd] = links;
     let nodes: String =
         ["a", "b", "c", "d"].map(|n| format!("[[node]]\nname = \"{n}\"\n")).concat();
@@ -290,7 +294,7 @@ fn branch(links: [&str; 3]) -> Result<Scenario, Diagnostics> {
          [[link]]\nbetween = [\"b\", \"c\"]\ndelay = \"20ms\"\n{bc}\n\
          [[link]]\nbetween = [\"b\", \"d\"]\ndelay = \"30ms\"\nbackward = {{ delay = \"50ms\" }}\n{bd}\n"
     );
-    Scenario::parse(&text, "branch", &["node.b.tcp_rmem_max=2bdp", "node.a.tcp_rmem_max=0.5bdp"])
+    Scenario::parse(&text, "branch", overrides)
 }
 
 #[test]
@@ -322,12 +326,39 @@ fn buffers_go_by_the_slowest_link_of_a_path() {
         // Alone from b to d there is 10 Gb/s x 80 ms.
         let of_b = if fast.is_empty() { 3_000_000 } else { 200_000_000 };
         assert_eq!(buffer("b"), Some(Bytes::new(of_b)), "{fast}");
-        assert_eq!(buffer("a"), Some(Bytes::new(62_500)), "{fast}");
+        // Half of 10 Mb/s x 100 ms is less than 100 packets of 1500 + 14.
+        assert_eq!(buffer("a"), Some(Bytes::new(151_400)), "{fast}");
     }
     // The way back may be the slower one: the larger product is what is needed.
     let one_sided = "rate = \"100mbit\"\nbackward = { rate = \"10mbit\" }";
     let run = branch([one_sided, "", ""]).unwrap().runs.remove(0);
     assert_eq!(run.node("a").unwrap().tcp_rmem_max, Some(Bytes::new(625_000)));
+}
+
+/// `auto` has room for the product and the queue of the slowest link, twice for recovery and twice for the kernel's
+/// overhead; a path without a queue to speak of still holds one.
+#[test]
+fn automatic_buffers_hold_product_and_queue() {
+    let rmem = |links: [&str; 3], node: &str| {
+        let overrides = ["node.b.tcp_rmem_max=auto", "node.d.tcp_rmem_max=auto"];
+        let scenario = branch_with(links, &overrides).unwrap();
+        scenario.runs[0].node(node).unwrap().tcp_rmem_max.unwrap().get()
+    };
+    // 100 Mb/s x 120 ms from c to d, where the queue is as long; twice that, and 500 packets of 1500 + 14 bytes.
+    let product = 1_500_000;
+    let of = |queue: &str| rmem(["", &format!("rate = \"100mbit\"\n{queue}"), ""], "b");
+    assert_eq!(of(""), 4 * (product + product));
+    assert_eq!(of("queue = \"2bdp\""), 4 * (product + 2 * product));
+    assert_eq!(of("queue = \"500p\""), 4 * (product + 500 * 1514));
+    assert_eq!(of("queue = \"64KB\""), 4 * (product + 65_536));
+    // From a to d the slow link's queue counts: the fast one behind it, without a queue, has the larger product.
+    let links = ["rate = \"10mbit\"\nqueue = \"9MB\"", "", "rate = \"100mbit\"\nqueue = \"1p\""];
+    assert_eq!(rmem(links, "d"), 4 * (125_000 + (9 << 20)));
+    let text = "title = \"short\"\n[[node]]\nname = \"a\"\ntcp_rmem_max = \"4bdp\"\n[[node]]\nname = \"b\"\n\
+                tcp_rmem_max = \"auto\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1gbit\"\n";
+    let short = &Scenario::parse(text, "short", &[] as &[&str]).unwrap().runs[0];
+    let [given, auto] = ["a", "b"].map(|n| short.node(n).unwrap().tcp_rmem_max.unwrap().get());
+    assert_eq!((given, auto), (151_400, 4 * 151_400), "without delay, a hundred packets");
 }
 
 #[test]
