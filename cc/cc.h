@@ -80,6 +80,7 @@ struct cc_ack {
 	u32 prior_delivered;	/* `delivered` when the newest of `acked` was sent, wraps */
 	u32 mss;		/* bytes of payload in a full segment */
 	u32 paced_us;		/* until pacing lets the next segment out; 0: at once */
+	u32 delivered_ce;	/* of `delivered`, what was acknowledged with an echo of a mark (ECE), wraps */
 	u32 flags;		/* CC_APP_LIMITED ... */
 };
 

@@ -334,3 +334,81 @@ fn machine_without_a_compiler_is_told_what_to_install() {
         "{said}"
     );
 }
+
+/// Data Center TCP (RFC 8257 section 3.3): a loss or mark takes half of the share of marked segments, averaged by
+/// sixteenths over windows.
+const DCTCP: &str = r#"
+#include "cc.h"
+#define cc_dctcp_title "DCTCP"
+#define cc_dctcp_rule "cwnd += 1 a round trip; on a mark cwnd x (1 - alpha / 2)"
+#define cc_dctcp_source "RFC 8257"
+#define cc_dctcp_param_list(P) P(gain, "1/1024", "weight of a window's share of marks in alpha")
+#define cc_dctcp_set_list(S) S(rfc8257, "RFC 8257", .gain = 64)
+CC_PARAMS(dctcp);
+struct cc_dctcp { u64 credit; u32 alpha, window_end, delivered, delivered_ce; };
+#define cc_dctcp_uses_rtt 0
+#define cc_dctcp_uses_event 0
+CC_INLINE void cc_dctcp_init(struct cc_dctcp *s, const struct cc_dctcp_params *p,
+			     const struct cc_ack *ack, struct cc_decision *d)
+{
+	s->alpha = 1024;
+	s->window_end = ack->delivered;
+}
+CC_NO_RTT(dctcp)
+CC_INLINE void cc_dctcp_ack(struct cc_dctcp *s, const struct cc_dctcp_params *p,
+			    const struct cc_ack *ack, struct cc_decision *d)
+{
+	u32 acked = ack->acked, delivered = ack->delivered - s->delivered;
+
+	if (!cc_before(ack->prior_delivered, s->window_end) && delivered) {
+		u32 share = (u64)(ack->delivered_ce - s->delivered_ce) * 1024 / delivered;
+
+		s->alpha += ((s32)share - (s32)s->alpha) * (s32)p->gain / 1024;
+		s->alpha = cc_min(s->alpha, 1024);
+		s->window_end = s->delivered = ack->delivered;
+		s->delivered_ce = ack->delivered_ce;
+	}
+	if (!(ack->flags & CC_CWND_LIMITED))
+		return;
+	if (cc_in_slow_start(d))
+		acked = cc_slow_start(d, acked);
+	cc_increase(&s->credit, d, acked, 1, 0);
+}
+CC_INLINE void cc_dctcp_loss(struct cc_dctcp *s, const struct cc_dctcp_params *p,
+			     const struct cc_ack *ack, struct cc_decision *d)
+{
+	s->credit = 0;
+	d->ssthresh = cc_max(d->cwnd - ((u64)d->cwnd * s->alpha >> 11), CC_MIN_CWND);
+}
+CC_NO_EVENT(dctcp)
+CC_ALGORITHM(dctcp);
+"#;
+
+/// With a short queue before the mark, Reno's halved window leaves the link idle, and DCTCP's does not.
+#[test]
+fn algorithm_sees_how_much_is_marked() {
+    let carried = |cc: &str, words: &[&str]| {
+        let lab = Lab::new(cc, "[tcp]\necn = true\n");
+        lab.file("dctcp.h", DCTCP);
+        // Without loss, and one flow of the two.
+        let settings = [
+            "link.source-depot.loss=0%",
+            "link.source-depot.mark=20p",
+            "link.depot-sink.rate=1gbit",
+            "flow.chain.bytes=1KB",
+        ];
+        let settings = settings.map(|set| ["--set", set]).concat();
+        let (code, said) = lab.sim(&[words, &settings].concat());
+        assert_eq!(code, Some(0), "{said}");
+        let record = Record::open(&lab.record()).unwrap();
+        let link = &record.summary.links[0];
+        (link.utilisation.unwrap(), link.marks, link.queue_drops)
+    };
+    let (reno, reno_marks, _) = carried("lh_reno", &[]);
+    let (dctcp, dctcp_marks, drops) = carried("lh_dctcp", &["--cc", "dctcp.h"]);
+    assert!(
+        reno_marks > 0 && dctcp_marks > 0 && drops == 0,
+        "{reno_marks}, {dctcp_marks}, {drops}"
+    );
+    assert!(dctcp > 1.1 * reno, "{dctcp} with DCTCP, {reno} with Reno");
+}

@@ -38,6 +38,8 @@ pub struct Ack {
     pub mss: u32,
     /// Until pacing lets the next segment out; 0: at once.
     pub paced_us: u32,
+    /// Of [`Ack::delivered`], what was acknowledged with an echo of a mark (ECN's ECE); wraps.
+    pub delivered_ce: u32,
     /// [`Ack::CWND_LIMITED`] and the others, or'ed.
     pub flags: u32,
 }

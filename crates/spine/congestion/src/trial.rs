@@ -156,6 +156,7 @@ fn impossible(random: &mut Pcg64Mcg, now_us: &mut u64) -> Ack {
         prior_delivered: extreme(random),
         mss: [1, 536, 1448, 8948, 65_495][random.next_u32() as usize % 5],
         paced_us: extreme(random),
+        delivered_ce: extreme(random),
         flags: random.next_u32() % 16,
     }
 }

@@ -148,6 +148,7 @@ static __always_inline void observe(struct sock *sk, const struct told *told, st
 		.delivered = tp->delivered,
 		.prior_delivered = told->prior_delivered,
 		.mss = tp->mss_cache,
+		.delivered_ce = tp->delivered_ce,
 	};
 	if (tp->tcp_wstamp_ns > tp->tcp_clock_cache)
 		ack->paced_us = (tp->tcp_wstamp_ns - tp->tcp_clock_cache) / 1000;

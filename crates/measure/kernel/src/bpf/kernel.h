@@ -95,6 +95,7 @@ struct tcp_sock {
 	__u32 lost_out;
 	__u32 retrans_out;
 	__u32 delivered;
+	__u32 delivered_ce;
 	__u32 mss_cache;
 	__u32 rate_delivered;
 	__u32 rate_interval_us;

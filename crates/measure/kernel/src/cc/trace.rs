@@ -123,7 +123,7 @@ impl Reader<'_> {
     }
 
     fn ack(&mut self) -> Ack {
-        let ack = Ack {
+        Ack {
             now_us: self.u64(),
             delivery_rate: self.u64(),
             acked: self.u32(),
@@ -136,10 +136,9 @@ impl Reader<'_> {
             prior_delivered: self.u32(),
             mss: self.u32(),
             paced_us: self.u32(),
+            delivered_ce: self.u32(),
             flags: self.u32(),
-        };
-        let _padding = self.u32();
-        ack
+        }
     }
 
     fn decision(&mut self) -> Decision {

@@ -72,6 +72,7 @@ impl Sender {
         self.learn_reordering(&delivered);
         self.allowed = self.allowed.max(received.next + u64::from(received.window));
         self.counts.delivered += u64::from(delivered.segments);
+        self.counts.delivered_ce += u64::from(delivered.segments) * u64::from(received.echo);
         let rtt = self.measure(now, &delivered, echo, cx.tcp.profile);
         let rate = self.sampler.sample(now, &delivered, self.mss, self.rtt.min());
         if delivered.newest.is_some() {
@@ -229,6 +230,8 @@ impl Sender {
             mss: self.mss,
             paced_us: u32::try_from(self.write_time.since(now).as_nanos() / 1000)
                 .unwrap_or(u32::MAX),
+            // Wraps, as the kernel's count does.
+            delivered_ce: self.counts.delivered_ce as u32,
             flags: flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag),
             ..Ack::default()
         }

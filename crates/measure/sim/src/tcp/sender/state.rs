@@ -43,6 +43,8 @@ pub(crate) struct SenderCounts {
     pub(crate) timeouts: u64,
     /// Segments acknowledged, also selectively.
     pub(crate) delivered: u64,
+    /// Of those, what was acknowledged with an echo of a mark (Linux's `delivered_ce`).
+    pub(crate) delivered_ce: u64,
     /// Segments that the receiver reported as duplicates (`tcpi_dsack_dups`).
     pub(crate) duplicates: u64,
     /// Reductions of the window that were taken back.

@@ -235,6 +235,7 @@ impl Path {
             prior_delivered: self.prior_delivered,
             mss: self.mss,
             paced_us: 0,
+            delivered_ce: 0,
             flags,
         }
     }

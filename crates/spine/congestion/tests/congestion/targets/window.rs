@@ -69,6 +69,7 @@ impl Path {
             prior_delivered: self.delivered.wrapping_sub(flight),
             mss: 1448,
             paced_us: 0,
+            delivered_ce: 0,
             flags: Ack::CWND_LIMITED,
         }
     }
