@@ -8,7 +8,7 @@ use crate::{
 };
 use ::depot::{
     fetch_status,
-    status::{HopStatistics, Memory, Status, Sum, Tcp, Transfer},
+    status::{Field, HopStatistics, Memory, Statistic, Status, Sum, Tcp, Transfer},
 };
 use clap::Args;
 use std::{
@@ -161,31 +161,42 @@ fn reserved(memory: &Memory) -> String {
 }
 
 fn hops(hops: &[HopStatistics]) -> String {
-    let mut text = format!(
-        "\n{:<8} {:<34} {:>6} {:>12} {:>12} {:>10} {:>10} {:>7} {}\n",
-        "side", "hop", "ended", "down", "up", "RTT", "shortest", "again", "connections"
-    );
+    let titles = HopStatistics::columns().map(|Field { statistic, .. }| {
+        format!(" {:>1$}", statistic.cli.unwrap_or_default(), width(statistic))
+    });
+    let titles: String = titles.collect();
+    let mut text = format!("\n{:<8} {:<34}{titles} connections\n", "side", "hop");
     for hop in hops {
         let mut connections: Vec<_> =
             hop.connections.iter().map(|(name, n)| format!("{n} {}", shorten(name, 16))).collect();
         if hop.streams > hop.connections.values().sum::<usize>() as u64 {
             connections.push(format!("{} streams", hop.streams));
         }
-        let line = format!(
-            "{:<8} {:<34} {:>6} {:>12} {:>12} {:>10} {:>10} {:>7} {}",
-            hop.side,
-            shorten(&hop.hop, 34),
-            hop.requests.values().sum::<u64>(),
-            rate(hop.down_bps),
-            rate(hop.up_bps),
-            time(hop.rtt_us),
-            time(hop.min_rtt_us),
-            hop.retransmitted_segments,
-            connections.join(", ")
-        );
+        let cells: String = HopStatistics::columns().map(|column| cell(column, hop)).collect();
+        let (name, connections) = (shorten(&hop.hop, 34), connections.join(", "));
+        let line = format!("{:<8} {name:<34}{cells} {connections}", hop.side);
         text += &format!("{}\n", line.trim_end());
     }
     text
+}
+
+/// The width of a column.
+fn width(statistic: &Statistic) -> usize {
+    match statistic.unit() {
+        "bps" => 12,
+        "us" => 10,
+        _ => 7,
+    }
+}
+
+fn cell(column: &Field<HopStatistics>, hop: &HopStatistics) -> String {
+    let value = column.value(hop);
+    let text = match column.statistic.unit() {
+        "us" => time(value.map(|us| us as u32)),
+        "bps" => rate(value.unwrap_or_default() as u64),
+        _ => value.unwrap_or_default().to_string(),
+    };
+    format!(" {text:>0$}", width(&column.statistic))
 }
 
 fn transfers(status: &Status) -> String {

@@ -2,7 +2,10 @@
 //! The unit that people read a metric in: a multiple of that of its key.
 
 use crate::{capacity::GOODPUT_SHARE, format};
-use record::units::{Unit, is_count, is_share};
+use record::{
+    metric::{Form, form},
+    units::Unit,
+};
 
 /// How a metric is written.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +29,8 @@ impl AxisUnit {
             l if l >= 1e6 => ("Mb/s", 1e6),
             _ => ("kb/s", 1e3),
         };
-        let as_share = key == GOODPUT_SHARE || is_share(key);
+        let is_count = form(key) == Form::Count;
+        let as_share = key == GOODPUT_SHARE || form(key) == Form::Share;
         let key = if key == "seconds" { "time_s" } else { key };
         let without_suffix = key.rsplit_once('_').map_or(key, |(name, _)| name);
         let (name, (unit, divisor)) = match Unit::of_key(key) {
@@ -43,10 +47,10 @@ impl AxisUnit {
         let before_point = (largest / divisor).max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
         let decimals = match key {
             _ if as_share => 1,
-            _ if is_count(key) => 0,
+            _ if is_count => 0,
             _ => (3 - before_point).clamp(0, 6) as usize,
         };
-        let is_index = unit.is_empty() && !is_count(key);
+        let is_index = unit.is_empty() && !is_count;
         Self { axis, divisor, decimals, is_index, negligible: largest.abs() * 1e-9 }
     }
 

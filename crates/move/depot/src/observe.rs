@@ -18,6 +18,7 @@ mod counters;
 mod counts;
 mod credentials;
 mod entry;
+mod histogram;
 mod hops;
 mod line;
 mod lines;
@@ -26,6 +27,7 @@ mod metrics;
 mod outcome;
 mod page;
 mod registry;
+mod statistics;
 pub mod status;
 mod sums;
 mod view;
@@ -91,17 +93,8 @@ impl Observer {
     /// All statistics of this process.
     pub(crate) fn read(&self) -> Reading {
         let mut reading = self.registry.read();
-        let counted = self.counts.read();
-        let counters = &mut reading.counters;
-        counters.times.connect = counted.connect;
-        counters.connect_failures = counted.connect_failures;
-        counters.tls_failures = counted.tls_failures;
-        counters.accept_failures = counted.accept_failures;
-        counters.panics = counted.panics;
-        counters.memory_refusals = counted.memory_refusals;
-        counters.tickets = counted.tickets;
-        counters.ticket_refusals = counted.ticket_refusals;
-        counters.dropped_lines = self.log.dropped();
+        reading.counters.add(&self.counts.read());
+        reading.counters.dropped_lines = self.log.dropped();
         reading
     }
 

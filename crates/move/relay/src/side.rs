@@ -5,10 +5,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Which side of a relay a connection is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash, Default,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
     /// Towards clients.
+    #[default]
     Client,
     /// Towards origins.
     Upstream,

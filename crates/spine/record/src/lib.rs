@@ -21,6 +21,7 @@ mod goodput;
 mod limits;
 mod link_summary;
 pub mod manifest;
+pub mod metric;
 pub mod metrics;
 mod offered_files;
 pub mod parquet_table;

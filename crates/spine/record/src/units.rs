@@ -59,33 +59,6 @@ impl Unit {
     }
 }
 
-/// Whether a metric counts something, so that it is written with all its digits.
-pub fn is_count(key: &str) -> bool {
-    const COUNTS: [&str; 6] = [
-        "drops",
-        "drops_after_start",
-        "files_completed",
-        "files_offered",
-        "retransmits",
-        "timeouts",
-    ];
-    COUNTS.contains(&key)
-}
-
-/// Whether a metric is a share of something, read in percent.
-pub fn is_share(key: &str) -> bool {
-    const SHARES: [&str; 7] = [
-        "efficiency",
-        "utilisation",
-        "loss_ratio",
-        "performability",
-        "share",
-        "performance",
-        "performing",
-    ];
-    SHARES.contains(&key)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

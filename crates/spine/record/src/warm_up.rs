@@ -8,52 +8,24 @@
 
 use crate::{
     Curve, Direction, Entity, FlowSummary, HopSummary, LinkSummary, Metrics, OfferedFiles,
-    Quantity, Series, Summary, goodput_bps, metrics::FlowMetrics, stats,
+    Quantity, Series, Summary, goodput_bps, metric::is_after_warm_up, metrics::FlowMetrics, stats,
 };
+use serde::{Serialize, de::DeserializeOwned};
 use std::ops::Range;
 
-/// The keys of a run's metrics that can be had after a warm-up.
-pub const RUN_METRICS: [&str; 20] = [
-    "goodput_bps",
-    "throughput_bps",
-    "efficiency",
-    "utilisation",
-    "goodput_cov",
-    "throughput_cov",
-    "drops",
-    "queueing_delay_p99_us",
-    "retransmits",
-    "jain_index",
-    "jain_index_streams",
-    "max_min_fairness",
-    "proportional_fairness",
-    "alpha_fairness",
-    "performability",
-    "kolmogorov_smirnov",
-    "path_states",
-    "file_completion_mean_s",
-    "file_completion_p50_s",
-    "file_completion_p99_s",
-];
+/// The keys of a flow's summary, without its metrics, that can be had after a warm-up.
+const FLOW_SUMMARY: [&str; 6] =
+    ["bytes", "start_s", "end_s", "seconds", "goodput_bps", "retransmits"];
 
-/// The keys of a flow's summary and metrics that can be had after a warm-up.
-pub const FLOW_METRICS: [&str; 15] = [
-    "bytes",
-    "start_s",
-    "end_s",
-    "seconds",
-    "goodput_bps",
-    "retransmits",
-    "rtt_mean_us",
-    "rtt_median_us",
-    "rtt_p99_us",
-    "cwnd_mean_segments",
-    "cwnd_deviation_segments",
-    "goodput_deviation_bps",
-    "goodput_cov",
-    "aggressiveness_bps",
-    "smoothness_bps",
-];
+/// Whether a key of a run's metrics can be had after a warm-up.
+pub fn keeps_of_run(key: &str) -> bool {
+    is_after_warm_up(key, false)
+}
+
+/// Whether a key of a flow's summary or metrics can be had after a warm-up.
+pub fn keeps_of_flow(key: &str) -> bool {
+    FLOW_SUMMARY.contains(&key) || is_after_warm_up(key, true)
+}
 
 /// The keys of a link's summary that can be had after a warm-up.
 pub const LINK_METRICS: [&str; 6] =
@@ -82,7 +54,7 @@ impl Summary {
         let metrics = Metrics {
             // The series do not tell how much of what a link carried later was background.
             efficiency: metrics.efficiency.filter(|_| !self.has_background()),
-            ..after_cut(metrics, &links, cut_s, files)
+            ..after_cut(&metrics, &links, cut_s, files)
         };
         Some(Self { flows, links, traffic: Vec::new(), metrics })
     }
@@ -94,41 +66,34 @@ impl Summary {
     }
 }
 
-/// The metrics that mean something after a cut: see [`RUN_METRICS`] and [`FLOW_METRICS`].
-fn after_cut(all: Metrics, links: &[LinkSummary], cut_s: f64, files: &OfferedFiles) -> Metrics {
+/// The metrics that mean something after a cut.
+fn after_cut(all: &Metrics, links: &[LinkSummary], cut_s: f64, files: &OfferedFiles) -> Metrics {
     let later = || files.rows.iter().filter(|file| file.start_s >= cut_s);
     let times: Vec<f64> = later().filter_map(|file| file.completion_s).collect();
-    let flows = all.flows.into_iter().map(|flow| FlowMetrics {
-        rtt_min_us: None,
-        responsiveness_rtts: None,
-        convergence_rtts: None,
-        delta_fair_convergence_s: None,
-        ..flow
+    let flows = all.flows.iter().map(|flow| FlowMetrics {
+        name: flow.name.clone(),
+        ..without(flow, |key| !is_after_warm_up(key, true))
     });
     Metrics {
-        goodput_bps: all.goodput_bps,
-        throughput_bps: all.throughput_bps,
-        efficiency: all.efficiency,
         utilisation: links.iter().filter_map(|link| link.utilisation).reduce(f64::max),
-        goodput_cov: all.goodput_cov,
-        throughput_cov: all.throughput_cov,
-        drops: all.drops,
-        queueing_delay_p99_us: all.queueing_delay_p99_us,
-        retransmits: all.retransmits,
-        jain_index: all.jain_index,
-        jain_index_streams: all.jain_index_streams,
-        max_min_fairness: all.max_min_fairness,
-        proportional_fairness: all.proportional_fairness,
-        alpha_fairness: all.alpha_fairness,
-        performability: all.performability,
-        kolmogorov_smirnov: all.kolmogorov_smirnov,
-        path_states: all.path_states,
         file_completion_mean_s: stats::mean(&times),
         file_completion_p50_s: stats::quantile(&times, 0.5),
         file_completion_p99_s: stats::quantile(&times, 0.99),
         flows: flows.collect(),
-        ..Metrics::default()
+        ..without(all, |key| !is_after_warm_up(key, false))
     }
+}
+
+/// The same with the defaults for some of its keys.
+fn without<T: Default + Serialize + DeserializeOwned>(all: &T, left_out: fn(&str) -> bool) -> T {
+    let [mut all, none] =
+        [all, &T::default()].map(|it| serde_json::to_value(it).expect("plain data"));
+    for (key, value) in all.as_object_mut().into_iter().flatten() {
+        if left_out(key) {
+            *value = none[key].clone();
+        }
+    }
+    serde_json::from_value(all).expect("the same keys")
 }
 
 impl FlowSummary {
@@ -371,10 +336,7 @@ mod tests {
         let value = serde_json::to_value(&after.metrics).unwrap();
         for (key, value) in value.as_object().unwrap().iter().filter(|(key, _)| *key != "flows") {
             let known = !value.is_null() && !value.as_array().is_some_and(Vec::is_empty);
-            assert!(!known || RUN_METRICS.contains(&key.as_str()), "{key} is not listed");
-        }
-        for key in RUN_METRICS {
-            assert!(value.get(key).is_some(), "{key} is not a metric");
+            assert!(!known || keeps_of_run(key), "{key} is not listed");
         }
     }
 }

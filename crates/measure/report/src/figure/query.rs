@@ -98,11 +98,10 @@ impl FigureQuery<'_> {
                 "there is no metric \"{y}\"{of}; there are {known}"
             )));
         }
-        let after: &[&str] =
-            if self.by_flow { &warm_up::FLOW_METRICS } else { &warm_up::RUN_METRICS };
-        if self.warm_up_s > 0.0 && y != GOODPUT_SHARE && !after.contains(&y) {
+        let is_kept = if self.by_flow { warm_up::keeps_of_flow } else { warm_up::keeps_of_run };
+        if self.warm_up_s > 0.0 && y != GOODPUT_SHARE && !is_kept(y) {
             let can: Vec<&str> =
-                known.iter().map(String::as_str).filter(|key| after.contains(key)).collect();
+                known.iter().map(String::as_str).filter(|key| is_kept(key)).collect();
             return Err(Error::Figure(format!(
                 "{y} is of a whole run; without a warm-up there are {}",
                 can.join(", ")

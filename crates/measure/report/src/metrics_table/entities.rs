@@ -40,7 +40,7 @@ pub fn rows_after(
     rows.retain(|row| {
         let metric = row.metric.name.as_str();
         match row.entity.split(':').next() {
-            Some("flow") => warm_up::FLOW_METRICS.contains(&metric),
+            Some("flow") => warm_up::keeps_of_flow(metric),
             Some("hop") => warm_up::HOP_METRICS.contains(&metric),
             Some("link") => warm_up::LINK_METRICS.contains(&metric),
             _ => true,

@@ -4,11 +4,14 @@
 use super::labels::variant_label;
 use crate::{
     format, headline,
-    metric::{Audience, METRICS, Metric},
+    metric::{write, write_mean},
     scenario_runs::{Cell, ScenarioRuns},
 };
 use maud::{Markup, html};
-use record::stats::{self, MeanEstimate, MedianRange};
+use record::{
+    metric::{Audience, METRICS, Metric},
+    stats::{self, MeanEstimate, MedianRange},
+};
 use serde_json::Value;
 
 /// A column: a cell, and the `metrics` of its runs.
@@ -90,9 +93,9 @@ fn made_by(cell: &Cell) -> String {
 fn value(metric: &Metric, runs: &[Value]) -> Markup {
     let values: Vec<f64> = runs.iter().flat_map(|run| metric.values(run)).collect();
     let Some(range) = MedianRange::of(&values) else { return html! { "–" } };
-    let (least, most) = (metric.write(range.least), metric.write(range.most));
+    let (least, most) = (write(metric, range.least), write(metric, range.most));
     html! {
-        (metric.write(range.median))
+        (write(metric, range.median))
         @if least != most { small { (format::range(&least, &most)) } }
         @if let Some(interval) = interval(metric, runs) { small.interval { (interval) } }
     }
@@ -105,7 +108,7 @@ fn interval(metric: &Metric, runs: &[Value]) -> Option<String> {
     let MeanEstimate { mean, half_width } =
         stats::mean_ci95(&runs.iter().filter_map(of_run).collect::<Vec<_>>())?;
     let half = half_width.filter(|half| *half > 0.0)?;
-    Some(format::plus_minus(&metric.write_mean(mean), &metric.write_mean(half)))
+    Some(format::plus_minus(&write_mean(metric, mean), &write_mean(metric, half)))
 }
 
 #[cfg(test)]

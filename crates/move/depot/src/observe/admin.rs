@@ -119,7 +119,7 @@ async fn answer(request: &Request<Incoming>, view: Arc<View>) -> Response<Full<B
         "/metrics" => {
             let format = metrics::Format::wanted(request.headers().get_all(ACCEPT));
             let text =
-                move |view: &View| metrics::text(view.status(), format).map_err(|e| e.to_string());
+                move |view: &View| metrics::text(&view.status(), format).map_err(|e| e.to_string());
             computed(view, format.content_type(), text).await
         }
         "/status.json" => {

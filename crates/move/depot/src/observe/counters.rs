@@ -6,15 +6,13 @@
 
 use super::{
     hops::{MOST, OTHER},
-    status::{EndedSessions, Histogram, HopStatistics, Refusals, Sum, Times, Totals},
+    statistics::Value,
+    status::{EndedSessions, HopStatistics, Refusals, Sum, Times, Totals},
     sums,
 };
 use relay::Side;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// Maximum number of refusals and sessions that are told apart, and of names of other counters.
-const MOST_KINDS: usize = 256;
 
 /// What a process has counted, and does now.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -42,49 +40,28 @@ impl Counters {
     /// Adds those of another process.
     pub(crate) fn add(&mut self, other: &Self) {
         self.totals.add(&other.totals);
-        for refusals in &other.refusals {
-            let same = |it: &Refusals| (it.status, &it.error) == (refusals.status, &refusals.error);
-            match self.refusals.iter().position(same) {
-                Some(at) => add(&mut self.refusals[at].requests, refusals.requests),
-                None if self.refusals.len() < MOST_KINDS => self.refusals.push(refusals.clone()),
-                None => {}
-            }
-        }
-        for ended in &other.ended_sessions {
-            let same =
-                |it: &EndedSessions| (&it.target, &it.outcome) == (&ended.target, &ended.outcome);
-            let own = &mut self.ended_sessions;
-            match own.iter().position(same) {
-                Some(at) => add(&mut own[at].sessions, ended.sessions),
-                None if own.len() < MOST_KINDS => own.push(ended.clone()),
-                None => {}
-            }
-        }
-        for hop in &other.hops {
-            self.add_hop(hop);
-        }
+        self.refusals.add(&other.refusals);
+        other.hops.iter().for_each(|hop| self.add_hop(hop));
         sums::add(&mut self.clients, &other.clients);
         sums::add(&mut self.ticket_transfers, &other.ticket_transfers);
-        self.open_sessions = self.open_sessions.saturating_add(other.open_sessions);
-        let Times { first_byte, duration, connect } = &mut self.times;
-        first_byte.merge(&other.times.first_byte);
-        duration.merge(&other.times.duration);
-        connect.merge(&other.times.connect);
-        merge(&mut self.connect_failures, &other.connect_failures);
-        merge(&mut self.tls_failures, &other.tls_failures);
-        merge(&mut self.tickets, &other.tickets);
-        merge(&mut self.memory_refusals, &other.memory_refusals);
-        add(&mut self.accept_failures, other.accept_failures);
-        add(&mut self.panics, other.panics);
-        add(&mut self.ticket_refusals, other.ticket_refusals);
-        add(&mut self.dropped_lines, other.dropped_lines);
+        self.open_sessions.add(&other.open_sessions);
+        self.ended_sessions.add(&other.ended_sessions);
+        self.times.add(&other.times);
+        self.connect_failures.add(&other.connect_failures);
+        self.tls_failures.add(&other.tls_failures);
+        self.accept_failures.add(&other.accept_failures);
+        self.panics.add(&other.panics);
+        self.memory_refusals.add(&other.memory_refusals);
+        self.tickets.add(&other.tickets);
+        self.ticket_refusals.add(&other.ticket_refusals);
+        self.dropped_lines.add(&other.dropped_lines);
     }
 
     /// What remains once the process has ended: the counters.
-    pub(crate) fn ended(self) -> Self {
-        let hops = self.hops.into_iter().map(HopStatistics::ended).collect();
+    pub(crate) fn ended(mut self) -> Self {
+        self.hops.end();
         let (clients, ticket_transfers, open_sessions) = (Vec::new(), Vec::new(), 0);
-        Self { hops, clients, ticket_transfers, open_sessions, ..self }
+        Self { clients, ticket_transfers, open_sessions, ..self }
     }
 
     /// Adds a hop's statistics to those of the same hop, or of `other` if there are too many.
@@ -98,7 +75,7 @@ impl Counters {
         let is_new = known.is_none() && of_side < MOST + 2;
         let at = known.or_else(|| find(&self.hops, OTHER)).filter(|_| !is_new);
         if let Some(at) = at {
-            self.hops[at].add(hop);
+            self.hops[at].add_process(hop);
             return;
         }
         let name = if is_new { hop.hop.clone() } else { OTHER.to_owned() };
@@ -107,107 +84,20 @@ impl Counters {
     }
 }
 
-fn add(to: &mut u64, n: u64) {
-    *to = to.saturating_add(n);
-}
-
-/// Adds counters of the same names.
-fn merge(to: &mut BTreeMap<String, u64>, other: &BTreeMap<String, u64>) {
-    for (name, n) in other {
-        let is_known = to.contains_key(name) || to.len() < MOST_KINDS;
-        add(to.entry(if is_known { name.clone() } else { OTHER.to_owned() }).or_default(), *n);
-    }
-}
-
-impl Totals {
-    fn add(&mut self, other: &Self) {
-        merge(&mut self.requests, &other.requests);
-        add(&mut self.up_bytes, other.up_bytes);
-        add(&mut self.up_spliced_bytes, other.up_spliced_bytes);
-        add(&mut self.down_bytes, other.down_bytes);
-        add(&mut self.down_spliced_bytes, other.down_spliced_bytes);
-    }
-}
-
-impl Histogram {
-    /// Adds the durations of another histogram, if it has the same buckets.
-    fn merge(&mut self, other: &Self) {
-        if self.bounds_s != other.bounds_s || self.counts.len() != other.counts.len() {
-            return;
-        }
-        self.counts.iter_mut().zip(&other.counts).for_each(|(own, n)| add(own, *n));
-        self.sum_s += other.sum_s;
-    }
-}
-
 impl HopStatistics {
     /// One with no transfers so far.
     pub(super) fn new(side: Side, hop: String) -> Self {
-        Self {
-            side,
-            hop,
-            requests: BTreeMap::new(),
-            answers: BTreeMap::new(),
-            connections: BTreeMap::new(),
-            streams: 0,
-            up_bytes: 0,
-            down_bytes: 0,
-            up_bps: 0,
-            down_bps: 0,
-            retransmitted_segments: 0,
-            stalls: 0,
-            crept_us: 0,
-            rtt_us: None,
-            min_rtt_us: None,
-            cwnd_bytes: 0,
-            sndbuf_bytes: 0,
-            rcvbuf_bytes: 0,
-            delivery_rate_bps: None,
-        }
+        Self { side, hop, ..Self::default() }
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds what another process has of the same hop.
+    fn add_process(&mut self, other: &Self) {
         let weight =
             |hop: &Self| hop.connections.values().fold(0, |sum: usize, n| sum.saturating_add(*n));
-        self.rtt_us = mean((self.rtt_us, weight(self)), (other.rtt_us, weight(other)));
-        self.min_rtt_us = self.min_rtt_us.into_iter().chain(other.min_rtt_us).min();
-        for (name, n) in &other.connections {
-            let own = self.connections.entry(name.clone()).or_default();
-            *own = own.saturating_add(*n);
-        }
-        merge(&mut self.requests, &other.requests);
-        merge(&mut self.answers, &other.answers);
-        for (own, n) in [
-            (&mut self.streams, other.streams),
-            (&mut self.up_bytes, other.up_bytes),
-            (&mut self.down_bytes, other.down_bytes),
-            (&mut self.up_bps, other.up_bps),
-            (&mut self.down_bps, other.down_bps),
-            (&mut self.retransmitted_segments, other.retransmitted_segments),
-            (&mut self.stalls, other.stalls),
-            (&mut self.crept_us, other.crept_us),
-            (&mut self.cwnd_bytes, other.cwnd_bytes),
-            (&mut self.sndbuf_bytes, other.sndbuf_bytes),
-            (&mut self.rcvbuf_bytes, other.rcvbuf_bytes),
-        ] {
-            add(own, n);
-        }
-        let both = [self.delivery_rate_bps, other.delivery_rate_bps];
-        self.delivery_rate_bps = both.into_iter().flatten().reduce(u64::saturating_add);
-    }
-
-    /// Its counters alone.
-    fn ended(self) -> Self {
-        Self {
-            requests: self.requests,
-            answers: self.answers,
-            up_bytes: self.up_bytes,
-            down_bytes: self.down_bytes,
-            retransmitted_segments: self.retransmitted_segments,
-            stalls: self.stalls,
-            crept_us: self.crept_us,
-            ..Self::new(self.side, self.hop)
-        }
+        let rtt_us = mean((self.rtt_us, weight(self)), (other.rtt_us, weight(other)));
+        let min_rtt_us = self.min_rtt_us.into_iter().chain(other.min_rtt_us).min();
+        self.add(other);
+        (self.rtt_us, self.min_rtt_us) = (rtt_us, min_rtt_us);
     }
 }
 
@@ -223,6 +113,7 @@ fn mean(one: (Option<u32>, usize), other: (Option<u32>, usize)) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::{statistics::MOST_NAMES, status::Histogram};
 
     fn of_process(n: u64) -> Counters {
         let mut hop = HopStatistics::new(Side::Client, "192.0.2.0/24".to_owned());
@@ -265,8 +156,8 @@ mod tests {
             of_one.tickets = [(n.to_string(), 1)].into();
             all.add(&of_one);
         }
-        assert!(all.hops.len() <= MOST + 3 && all.refusals.len() <= MOST_KINDS);
-        assert!(all.tickets.len() <= MOST_KINDS + 1);
+        assert!(all.hops.len() <= MOST + 3 && all.refusals.len() <= MOST_NAMES);
+        assert!(all.tickets.len() <= MOST_NAMES + 1);
         assert_eq!(all.tickets.values().sum::<u64>(), 3000);
         let odd = Histogram { bounds_s: vec![1.0], counts: Vec::new(), sum_s: f64::NAN };
         all.add(&Counters {

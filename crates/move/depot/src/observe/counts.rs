@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Counters that are not per request: connections, handshakes, tickets, reloads.
 
-use super::status::{Histogram, Reload, Side};
+use super::{
+    counters::Counters,
+    status::{Reload, Side},
+};
 use http::StatusCode;
 use protocol::{
     Panicked,
@@ -9,7 +12,6 @@ use protocol::{
 };
 use relay::buffers::NoMemory;
 use std::{
-    collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -39,44 +41,36 @@ pub(super) fn is_connect_failure(error: ProxyError) -> bool {
 /// Whose memory was used up, each with a line from the start.
 const MEMORY_OF: [&str; 3] = ["all", "kept", "client"];
 
-/// The counters.
+/// The counters, and the state of the configuration.
 #[derive(Debug)]
-pub(crate) struct Counts(Mutex<Counted>);
-
-/// As they are.
-#[derive(Debug, Clone)]
-pub(crate) struct Counted {
-    pub accept_failures: u64,
-    pub panics: u64,
-    pub tls_failures: BTreeMap<String, u64>,
-    pub connect: Histogram,
-    pub connect_failures: BTreeMap<String, u64>,
-    pub tickets: BTreeMap<String, u64>,
-    pub ticket_refusals: u64,
-    pub memory_refusals: BTreeMap<String, u64>,
-    pub configuration: Reload,
+pub(crate) struct Counts {
+    counters: Mutex<Counters>,
+    configuration: Mutex<Reload>,
 }
 
 impl Counts {
     /// Of a depot that has just read its configuration.
     pub(crate) fn new() -> Self {
         let none = |name: &str| (name.to_owned(), 0);
-        Self(Mutex::new(Counted {
-            accept_failures: 0,
-            panics: 0,
+        let counters = Counters {
             tls_failures: [Side::Client, Side::Upstream].map(|side| none(side.as_str())).into(),
-            connect: Histogram::default(),
             connect_failures: FAILURES.map(|failure| none(failure.token())).into(),
             tickets: [none(OTHER)].into(),
-            ticket_refusals: 0,
             memory_refusals: MEMORY_OF.map(none).into(),
-            configuration: Reload::of(("configuration", true, SystemTime::now())),
-        }))
+            ..Counters::default()
+        };
+        let configuration = Reload::of(("configuration", true, SystemTime::now()));
+        Self { counters: counters.into(), configuration: configuration.into() }
     }
 
-    /// All of them.
-    pub(crate) fn read(&self) -> Counted {
+    /// The counters.
+    pub(crate) fn read(&self) -> Counters {
         self.counted().clone()
+    }
+
+    /// Whether the configuration could be read.
+    pub(crate) fn configuration(&self) -> Reload {
+        locked(&self.configuration).clone()
     }
 
     /// A connection could not be accepted.
@@ -101,7 +95,7 @@ impl Counts {
 
     /// A connection to a next hop stands after so long, or this is why not.
     pub(crate) fn connected(&self, took: Duration, fault: Option<&Fault>) {
-        let Some(fault) = fault else { return self.counted().connect.add(took) };
+        let Some(fault) = fault else { return self.counted().times.connect.add(took) };
         // A refusal by the rules is not a failure.
         if fault.status == StatusCode::FORBIDDEN {
             return;
@@ -143,17 +137,21 @@ impl Counts {
 
     /// The configuration was read again, or could not be used.
     pub(crate) fn reloaded(&self, good: bool) {
-        let configuration = &mut self.counted().configuration;
+        let mut configuration = locked(&self.configuration);
         configuration.good = good;
         if good {
             *configuration = Reload::of(("configuration", true, SystemTime::now()));
         }
     }
 
-    /// Nothing is left half counted, so a panic elsewhere does not spoil the numbers.
-    fn counted(&self) -> MutexGuard<'_, Counted> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn counted(&self) -> MutexGuard<'_, Counters> {
+        locked(&self.counters)
     }
+}
+
+/// Nothing is left half counted, so a panic elsewhere does not spoil the numbers.
+fn locked<T>(counted: &Mutex<T>) -> MutexGuard<'_, T> {
+    counted.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Reload {

@@ -6,9 +6,10 @@
 //! names that the depot and its monitoring have to store. Hops that were never reached have a smaller share of the
 //! table: a client that asks for hosts that do not exist must not take the lines of those that do.
 
-use super::{Outcome, status::Side};
+use super::Outcome;
 use crate::config::{Config, Site, Tcp, UpstreamRule};
 use ipnet::IpNet;
+use relay::Side;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

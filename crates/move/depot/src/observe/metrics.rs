@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `/metrics`: a depot's status as `OpenMetrics` text, in base units. `docs/depot/metrics.md` has the table.
 
-use super::status::{Histogram, HopStatistics, Memory, Sessions, ShownCertificate, State, Status};
+use super::{
+    statistics::{Families, Family, Kind, Labels, Sample, Statistic, Value},
+    status::{Histogram, ShownCertificate, State, Status},
+};
 use http::HeaderValue;
 use prometheus_client::{
     collector::Collector,
-    encoding::{
-        DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeMetric, MetricEncoder,
-        text::encode,
-    },
-    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge, info::Info},
+    encoding::{DescriptorEncoder, MetricEncoder, text::encode},
+    metrics::{MetricType, info::Info},
     registry::{Registry, Unit},
 };
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, HashMap},
-    fmt,
-};
+use std::{collections::HashMap, fmt};
 
 /// How the text is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,11 +43,11 @@ impl Format {
 }
 
 /// The text for a status.
-pub(crate) fn text(status: Status, format: Format) -> Result<String, fmt::Error> {
+pub(crate) fn text(status: &Status, format: Format) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("longhaul_depot");
     let labels = [("id", status.id.clone()), ("version", status.version.clone())];
     registry.register("build", "The depot", Info::new(labels));
-    registry.register_collector(Box::new(Exposed(status)));
+    registry.register_collector(Box::new(Exposed(families(status))));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(match format {
@@ -91,451 +87,106 @@ fn older(open: &str) -> String {
     text
 }
 
+/// All metrics of a status.
+fn families(status: &Status) -> Families {
+    let (mut labels, mut families) = (Labels::new(), Families::default());
+    status.collect(&Statistic::gauge("", ""), &mut labels, &mut families);
+    for (metric, help, value) in [
+        (
+            "draining",
+            "1 while the depot finishes requests before it stops",
+            usize::from(status.state == State::Draining),
+        ),
+        (
+            "draining_processes",
+            "Earlier depots that finish accepted requests",
+            status.draining.len(),
+        ),
+        (
+            "draining_transfers",
+            "Transfers of draining depots",
+            status.draining.iter().map(|one| one.live_transfers).sum(),
+        ),
+    ] {
+        families.add(&Statistic::gauge(metric, help), &labels, Sample::Number(value as f64));
+    }
+    let largest = status.memory.largest_client.as_ref().map_or(0, |largest| largest.reserved_bytes);
+    let help = "What is reserved for the client with the most";
+    let statistic =
+        Statistic { key: "reserved_bytes", ..Statistic::gauge("memory_largest_client", help) };
+    families.add(&statistic, &labels, Sample::Number(largest as f64));
+    let statistic = Statistic::gauge(
+        "certificate_problem",
+        "1 if clients refuse a certificate for this, or (refused) its file holds one that was not taken, else 0",
+    );
+    for certificate in &status.certificates {
+        for problem in ShownCertificate::PROBLEMS {
+            let labels = vec![("of", certificate.of.clone()), ("problem", problem.to_owned())];
+            families.add(&statistic, &labels, Sample::Number(certificate.has(problem).into()));
+        }
+    }
+    families
+}
+
 #[derive(Debug)]
-struct Exposed(Status);
+struct Exposed(Families);
 
-type Labels<'a> = Vec<(&'static str, Cow<'a, str>)>;
-
-/// What a family of metrics is called, and what it is.
-struct Family {
-    name: &'static str,
-    help: &'static str,
-    unit: Option<Unit>,
-}
-
-fn family(name: &'static str, help: &'static str) -> Family {
-    Family { name, help, unit: None }
-}
-
-fn bytes(name: &'static str, help: &'static str) -> Family {
-    Family { name, help, unit: Some(Unit::Bytes) }
-}
-
-fn seconds(name: &'static str, help: &'static str) -> Family {
-    Family { name, help, unit: Some(Unit::Seconds) }
-}
-
-fn bytes_per_second(name: &'static str, help: &'static str) -> Family {
-    Family { name, help, unit: Some(Unit::Other("bytes_per_second".to_owned())) }
-}
-
-/// A histogram as it is written.
-struct Buckets<'h>(&'h Histogram);
-
-impl EncodeMetric for Buckets<'_> {
-    fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
-        let Self(Histogram { bounds_s, counts, sum_s }) = self;
-        let bounds = bounds_s.iter().copied().chain([f64::INFINITY]);
-        let buckets: Vec<_> = bounds.zip(counts.iter().copied()).collect();
-        encoder.encode_histogram::<[(&str, &str); 0]>(*sum_s, counts.iter().sum(), &buckets, None)
-    }
-
-    fn metric_type(&self) -> MetricType {
-        MetricType::Histogram
-    }
-}
-
-/// Writes families one after another.
-struct Out<'a>(DescriptorEncoder<'a>);
-
-impl Out<'_> {
-    fn gauge<N: EncodeGaugeValue>(&mut self, family: &Family, value: N) -> fmt::Result {
-        self.one(family, &ConstGauge::new(value))
-    }
-
-    fn counter<N: EncodeCounterValue>(&mut self, family: &Family, value: N) -> fmt::Result {
-        self.one(family, &ConstCounter::new(value))
-    }
-
-    fn gauges<'l, N: EncodeGaugeValue>(
-        &mut self,
-        family: &Family,
-        values: impl Iterator<Item = (Labels<'l>, N)>,
-    ) -> fmt::Result {
-        self.all(family, values.map(|(labels, value)| (labels, ConstGauge::new(value))))
-    }
-
-    fn counters<'l, N: EncodeCounterValue>(
-        &mut self,
-        family: &Family,
-        values: impl Iterator<Item = (Labels<'l>, N)>,
-    ) -> fmt::Result {
-        self.all(family, values.map(|(labels, value)| (labels, ConstCounter::new(value))))
-    }
-
-    fn histogram(&mut self, family: &Family, histogram: &Histogram) -> fmt::Result {
-        self.one(family, &Buckets(histogram))
-    }
-
-    fn one(&mut self, family: &Family, metric: &impl EncodeMetric) -> fmt::Result {
-        let Family { name, help, unit } = family;
-        let encoder = self.0.encode_descriptor(name, help, unit.as_ref(), metric.metric_type())?;
-        metric.encode(encoder)
-    }
-
-    fn all<'l, M: EncodeMetric>(
-        &mut self,
-        family: &Family,
-        metrics: impl Iterator<Item = (Labels<'l>, M)>,
-    ) -> fmt::Result {
-        let mut metrics = metrics.peekable();
-        // A family without members is left out.
-        let Some((_, first)) = metrics.peek() else { return Ok(()) };
-        let Family { name, help, unit } = family;
-        let kind = first.metric_type();
-        let mut encoder = self.0.encode_descriptor(name, help, unit.as_ref(), kind)?;
-        for (labels, metric) in metrics {
-            metric.encode(encoder.encode_family(&labels)?)?;
+impl Collector for Exposed {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        for Family { statistic, samples } in &self.0.0 {
+            let (kind, (unit, divisor)) = match (&samples[0].1, statistic.kind) {
+                (Sample::Durations(_), _) => (MetricType::Histogram, (Some(Unit::Seconds), 1.0)),
+                (_, Kind::counter) => (MetricType::Counter, base_unit(statistic)),
+                _ => (MetricType::Gauge, base_unit(statistic)),
+            };
+            let (name, help) = (statistic.metric, statistic.help());
+            let mut family = encoder.encode_descriptor(name, &help, unit.as_ref(), kind)?;
+            for (labels, sample) in samples {
+                if labels.is_empty() {
+                    write(&mut family, statistic.kind, sample, divisor)?;
+                } else {
+                    write(&mut family.encode_family(labels)?, statistic.kind, sample, divisor)?;
+                }
+            }
         }
         Ok(())
     }
 }
 
-impl Collector for Exposed {
-    fn encode(&self, encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let (mut out, status) = (Out(encoder), &self.0);
-        depot(&mut out, status)?;
-        files(&mut out, status)?;
-        connections(&mut out, status)?;
-        requests(&mut out, status)?;
-        sessions(&mut out, &status.sessions)?;
-        hops_counted(&mut out, &status.hops)?;
-        hops_measured(&mut out, &status.hops)
+/// The unit of a metric, and what its statistic is divided by.
+fn base_unit(statistic: &Statistic) -> (Option<Unit>, f64) {
+    match statistic.unit() {
+        "bytes" => (Some(Unit::Bytes), 1.0),
+        "s" => (Some(Unit::Seconds), 1.0),
+        "us" => (Some(Unit::Seconds), 1e6),
+        "bps" => (Some(Unit::Other("bytes_per_second".to_owned())), 8.0),
+        _ => (None, 1.0),
     }
 }
 
-fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
-    let Status { connections, memory, .. } = status;
-    out.gauge(&seconds("uptime", "Seconds since the start"), status.uptime_s)?;
-    let draining = u32::from(status.state == State::Draining);
-    out.gauge(
-        &family("draining", "1 while the depot finishes requests before it stops"),
-        draining,
-    )?;
-    out.gauge(&family("client_connections", "Open connections of clients"), connections.open)?;
-    out.gauge(
-        &family(
-            "client_connections_limit",
-            "Maximum of open client connections: limits.connections",
-        ),
-        connections.limit,
-    )?;
-    out.gauge(
-        &family("held_connections", "Connections that other depots may hold open while idle"),
-        connections.held,
-    )?;
-    out.gauge(
-        &family("idle_upstream_connections", "Idle connections to next hops"),
-        connections.idle_upstream,
-    )?;
-    held_memory(out, memory)?;
-    out.gauge(&family("open_files", "Open files of the process"), memory.open_files)?;
-    out.gauge(
-        &family("open_files_limit", "Maximum of open files of the process"),
-        memory.open_files_limit,
-    )?;
-    out.counter(
-        &family("access_log_dropped_lines", "Lines of the log that could not be written"),
-        status.access_log.dropped_lines,
-    )?;
-    out.gauges(
-        &family("paced", "1 if packets to the peer are paced below TCP as configured, else 0"),
-        status.paced.iter().map(|paced| {
-            let labels = vec![
-                ("peer", paced.peer.as_str().into()),
-                ("pacing", paced.pacing.as_str().into()),
-            ];
-            (labels, u32::from(paced.in_force))
-        }),
-    )?;
-    out.gauges(
-        &family("detour_up", "1 if the depot of a detour is up, else 0"),
-        status
-            .detours
-            .iter()
-            .map(|it| (vec![("depot", it.depot.as_str().into())], u32::from(it.up))),
-    )
-}
+type NoLabels = [(&'static str, &'static str); 0];
 
-fn held_memory(out: &mut Out<'_>, memory: &Memory) -> fmt::Result {
-    out.gauge(
-        &bytes("sockets_held", "Kernel memory for the sockets of transfers"),
-        memory.sockets_held_bytes,
-    )?;
-    out.gauge(&bytes("pipes_held", "Bytes in pipes"), memory.pipes_held_bytes)?;
-    out.gauge(&bytes("pipes_reserved", "Capacity of all pipes"), memory.pipes_reserved_bytes)?;
-    out.gauge(
-        &bytes("raised_buffers", "Capacity of the socket buffers that the depot has raised"),
-        memory.raised_buffers_bytes,
-    )?;
-    out.gauge(
-        &bytes("memory_limit", "Maximum for sockets and pipes together: limits.memory"),
-        memory.limit_bytes,
-    )?;
-    out.gauge(
-        &bytes(
-            "memory_reserved",
-            "What is reserved of limits.memory: what transfers hold, or would if all of them stopped",
-        ),
-        memory.reserved_bytes,
-    )?;
-    out.gauge(
-        &bytes("memory_client_share", "The share of limits.memory of one client"),
-        memory.client_share_bytes,
-    )?;
-    let largest = memory.largest_client.as_ref().map_or(0, |largest| largest.reserved_bytes);
-    out.gauge(
-        &bytes("memory_largest_client", "What is reserved for the client with the most"),
-        largest,
-    )?;
-    out.counters(
-        &family(
-            "memory_refusals",
-            "Transfers refused for lack of memory: all of it, what is kept for clients with few, or the client's share",
-        ),
-        memory.refusals.iter().map(|(of, n)| (vec![("of", of.as_str().into())], *n)),
-    )?;
-    for (name, help, value) in [
-        ("host_tcp_memory", "What all TCP sockets of the machine hold", memory.host_tcp_bytes),
-        (
-            "host_tcp_memory_pressure",
-            "With more the kernel is short of memory for TCP, and connections creep (tcp_mem)",
-            memory.host_tcp_pressure_bytes,
-        ),
-    ] {
-        out.gauges(&bytes(name, help), value.into_iter().map(|value| (Vec::new(), value)))?;
-    }
-    out.gauge(
-        &bytes("resident_memory", "The process's memory, without pipes and sockets"),
-        memory.resident_bytes,
-    )
-}
-
-fn files(out: &mut Out<'_>, status: &Status) -> fmt::Result {
-    if let Some(certificate) = &status.certificate {
-        out.gauge(
-            &seconds("certificate_expiry_timestamp", "End of validity of the depot's certificate"),
-            certificate.not_after_unix_s,
-        )?;
-    }
-    out.gauges(
-        &family(
-            "certificate_problem",
-            "1 if clients refuse a certificate for this, or (refused) its file holds one that was not taken, else 0",
-        ),
-        status.certificates.iter().flat_map(|certificate| {
-            ShownCertificate::PROBLEMS.iter().map(|problem| {
-                let labels =
-                    vec![("of", certificate.of.as_str().into()), ("problem", (*problem).into())];
-                (labels, u32::from(certificate.has(problem)))
-            })
-        }),
-    )?;
-    let reloads = || status.reloads.iter().map(|it| (vec![("of", it.of.as_str().into())], it));
-    out.gauges(
-        &family("last_reload_successful", "1 if the last reload succeeded, else 0"),
-        reloads().map(|(labels, it)| (labels, u32::from(it.good))),
-    )?;
-    out.gauges(
-        &seconds("last_reload_success_timestamp", "Time of the last successful reload"),
-        reloads().map(|(labels, it)| (labels, it.good_unix_s)),
-    )
-}
-
-/// One label and a number.
-fn by<'l>(
-    label: &'static str,
-    counts: &'l BTreeMap<String, u64>,
-) -> impl Iterator<Item = (Labels<'l>, u64)> {
-    counts.iter().map(move |(value, n)| (vec![(label, value.as_str().into())], *n))
-}
-
-fn connections(out: &mut Out<'_>, status: &Status) -> fmt::Result {
-    out.counter(
-        &family("accept_failures", "Failed attempts to accept a connection"),
-        status.accept_failures,
-    )?;
-    out.counter(
-        &family("panics", "Requests and connections that a defect of the depot has ended"),
-        status.panics,
-    )?;
-    out.counters(
-        &family("tls_handshake_failures", "Failed TLS handshakes, by side"),
-        by("side", &status.tls_failures),
-    )?;
-    out.histogram(
-        &seconds("connect", "To a connection with a next hop: name, TCP and TLS"),
-        &status.times.connect,
-    )?;
-    out.counters(
-        &family("connect_failures", "Failed connections to next hops, by error"),
-        by("error", &status.connect_failures),
-    )?;
-    out.counters(&family("tickets", "Accepted tickets, by issuer"), by("issuer", &status.tickets))?;
-    out.counter(
-        &family("ticket_refusals", "Refused requests with a ticket"),
-        status.ticket_refusals,
-    )
-}
-
-fn requests(out: &mut Out<'_>, status: &Status) -> fmt::Result {
-    out.gauge(&family("live_transfers", "Transfers under way"), status.live_transfers)?;
-    let draining = &status.draining;
-    out.gauge(
-        &family("draining_processes", "Earlier depots that finish accepted requests"),
-        draining.len(),
-    )?;
-    out.gauge(
-        &family("draining_transfers", "Transfers of draining depots"),
-        draining.iter().map(|one| one.live_transfers).sum::<usize>(),
-    )?;
-    out.counters(
-        &family("requests", "Ended requests, by outcome"),
-        status.totals.requests.iter().map(|(outcome, n)| (vec![("outcome", outcome.into())], *n)),
-    )?;
-    out.counters(
-        &family("refusals", "Requests that the depot answered with an error of its own"),
-        status.refusals.iter().map(|refusals| {
-            let status = refusals.status.to_string().into();
-            let error = refusals.error.as_str().into();
-            (vec![("status", status), ("error", error)], refusals.requests)
-        }),
-    )?;
-    out.histogram(
-        &seconds("first_byte", "From a relayed request to the head of its response"),
-        &status.times.first_byte,
-    )?;
-    out.histogram(
-        &seconds("transfer_duration", "From a relayed request to the end of the transfer"),
-        &status.times.duration,
-    )?;
-    let totals = &status.totals;
-    let directions = |up, down| {
-        [(vec![("direction", "up".into())], up), (vec![("direction", "down".into())], down)]
+/// Writes one sample; a number that is whole without a fraction.
+fn write(
+    encoder: &mut MetricEncoder<'_>,
+    kind: Kind,
+    sample: &Sample,
+    divisor: f64,
+) -> fmt::Result {
+    let real = match sample {
+        Sample::Number(n) => n / divisor,
+        Sample::Durations(Histogram { bounds_s, counts, sum_s }) => {
+            let bounds = bounds_s.iter().copied().chain([f64::INFINITY]);
+            let buckets: Vec<_> = bounds.zip(counts.iter().copied()).collect();
+            let all = counts.iter().sum();
+            return encoder.encode_histogram::<NoLabels>(*sum_s, all, &buckets, None);
+        }
     };
-    out.counters(
-        &bytes("relayed", "Relayed body bytes: up to origins, down to clients"),
-        directions(totals.up_bytes, totals.down_bytes).into_iter(),
-    )?;
-    out.counters(
-        &bytes("spliced", "Relayed body bytes that moved in the kernel"),
-        directions(totals.up_spliced_bytes, totals.down_spliced_bytes).into_iter(),
-    )
-}
-
-fn sessions(out: &mut Out<'_>, sessions: &Sessions) -> fmt::Result {
-    out.gauge(&family("sessions_open", "Sessions with both sides connected"), sessions.open)?;
-    out.gauge(
-        &family("session_meetings_waiting", "Connections that wait for their session's other end"),
-        sessions.meetings_waiting,
-    )?;
-    out.counters(
-        &family("sessions", "Ended or refused sessions, by target and outcome"),
-        sessions.ended.iter().map(|ended| {
-            let labels = vec![
-                ("target", ended.target.as_str().into()),
-                ("outcome", ended.outcome.as_str().into()),
-            ];
-            (labels, ended.sessions)
-        }),
-    )
-}
-
-/// The labels of a hop, and more.
-fn of<'l>(
-    hop: &'l HopStatistics,
-    more: impl IntoIterator<Item = (&'static str, &'l str)>,
-) -> Labels<'l> {
-    let more = more.into_iter().map(|(key, value)| (key, value.into()));
-    [("side", hop.side.as_str().into()), ("hop", hop.hop.as_str().into())]
-        .into_iter()
-        .chain(more)
-        .collect()
-}
-
-/// A value for each hop and direction.
-fn both_ways(
-    hops: &[HopStatistics],
-    values: impl Fn(&HopStatistics) -> [u64; 2],
-) -> impl Iterator<Item = (Labels<'_>, u64)> {
-    hops.iter().flat_map(move |hop| {
-        let [up, down] = values(hop);
-        [(of(hop, [("direction", "up")]), up), (of(hop, [("direction", "down")]), down)]
-    })
-}
-
-fn hops_counted(out: &mut Out<'_>, hops: &[HopStatistics]) -> fmt::Result {
-    out.counters(
-        &family("hop_answers", "Ended responses of a next hop, by status"),
-        hops.iter().flat_map(|hop| {
-            hop.answers.iter().map(|(status, n)| (of(hop, [("status", status.as_str())]), *n))
-        }),
-    )?;
-    out.counters(
-        &family("hop_requests", "Ended requests, by hop and outcome"),
-        hops.iter().flat_map(|hop| {
-            hop.requests.iter().map(|(outcome, n)| (of(hop, [("outcome", outcome.as_str())]), *n))
-        }),
-    )?;
-    out.counters(
-        &bytes("hop_relayed", "Relayed body bytes, by hop"),
-        both_ways(hops, |hop| [hop.up_bytes, hop.down_bytes]),
-    )?;
-    out.counters(
-        &family("hop_retransmitted_segments", "TCP segments retransmitted to the hop"),
-        hops.iter().map(|hop| (of(hop, []), hop.retransmitted_segments)),
-    )?;
-    out.counters(
-        &seconds("hop_crept", "Time in which the kernel offered the hop less than an initial window, with all that came read"),
-        hops.iter().map(|hop| (of(hop, []), hop.crept_us as f64 / 1e6)),
-    )?;
-    out.counters(
-        &family("hop_stalls", "Transfers in which the hop was slower than stall.rate"),
-        hops.iter().map(|hop| (of(hop, []), hop.stalls)),
-    )
-}
-
-fn hops_measured(out: &mut Out<'_>, hops: &[HopStatistics]) -> fmt::Result {
-    out.gauges(
-        &family("hop_connections", "Connections with a transfer, by congestion control in force"),
-        hops.iter().flat_map(|hop| {
-            let connections = hop.connections.iter();
-            connections.map(|(name, n)| (of(hop, [("congestion", name.as_str())]), *n))
-        }),
-    )?;
-    out.gauges(
-        &family("hop_streams", "Connections with a transfer, with those that have joined one"),
-        hops.iter().map(|hop| (of(hop, []), hop.streams)),
-    )?;
-    out.gauges(
-        &bytes_per_second("hop_rate", "Rate over the last second, by hop"),
-        both_ways(hops, |hop| [hop.up_bps / 8, hop.down_bps / 8]),
-    )?;
-    let known = |value: fn(&HopStatistics) -> Option<f64>| {
-        hops.iter().filter_map(move |hop| Some((of(hop, []), value(hop)?)))
-    };
-    out.gauges(
-        &seconds("hop_rtt", "Mean of the smoothed round-trip times of connections with a transfer"),
-        known(|hop| Some(f64::from(hop.rtt_us?) / 1e6)),
-    )?;
-    out.gauges(
-        &seconds("hop_min_rtt", "Minimum round-trip time of connections with a transfer"),
-        known(|hop| Some(f64::from(hop.min_rtt_us?) / 1e6)),
-    )?;
-    out.gauges(
-        &bytes("hop_cwnd", "Sum of the congestion windows of connections with a transfer"),
-        hops.iter().map(|hop| (of(hop, []), hop.cwnd_bytes)),
-    )?;
-    out.gauges(
-        &bytes("hop_sndbuf", "Sum of the send buffers of connections with a transfer"),
-        hops.iter().map(|hop| (of(hop, []), hop.sndbuf_bytes)),
-    )?;
-    out.gauges(
-        &bytes("hop_rcvbuf", "Sum of the receive buffers of connections with a transfer"),
-        hops.iter().map(|hop| (of(hop, []), hop.rcvbuf_bytes)),
-    )?;
-    out.gauges(
-        &bytes_per_second("hop_delivery_rate", "Last rate at which the hop acknowledged data"),
-        known(|hop| Some(hop.delivery_rate_bps? as f64 / 8.0)),
-    )
+    let whole = (real >= 0.0 && real.fract() == 0.0).then_some(real as u64);
+    match (kind, whole) {
+        (Kind::counter, Some(n)) => encoder.encode_counter::<NoLabels, _, f64>(&n, None),
+        (Kind::counter, None) => encoder.encode_counter::<NoLabels, _, f64>(&real, None),
+        (_, Some(n)) => encoder.encode_gauge(&n),
+        (_, None) => encoder.encode_gauge(&real),
+    }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The status page: one self-contained document, which loads nothing from other hosts.
 
+use super::{statistics::Statistics, status::HopStatistics};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::HeaderValue;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
@@ -17,17 +19,26 @@ pub(crate) struct Page {
 
 /// The page; it is the same for every depot.
 pub(crate) static PAGE: LazyLock<Page> = LazyLock::new(|| {
-    let (style, script) = (include_str!("page/status.css"), include_str!("page/status.js"));
+    let style = include_str!("page/status.css");
+    let script = include_str!("page/status.js").replace("{hop_facts}", &hop_facts().to_string());
     let html =
-        include_str!("page/status.html").replace("{style}", style).replace("{script}", script);
+        include_str!("page/status.html").replace("{style}", style).replace("{script}", &script);
     let policy = format!(
         "default-src 'none'; style-src '{}'; script-src '{}'; connect-src 'self'; img-src data:; \
          base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
         sum(style),
-        sum(script)
+        sum(&script)
     );
     Page { html, policy: HeaderValue::from_str(&policy).expect("a sum is text") }
 });
+
+/// The statistics of hops that have a title for the page.
+fn hop_facts() -> Value {
+    let statistics = HopStatistics::fields().map(|field| &field.statistic);
+    let titled = statistics
+        .filter_map(|it| Some(json!({ "key": it.key, "title": it.page?, "help": it.help() })));
+    titled.collect()
+}
 
 fn sum(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))

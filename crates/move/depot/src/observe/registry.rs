@@ -267,19 +267,9 @@ impl Registry {
             listed.truncate(MOST_TRANSFERS);
             listed.sort_by_key(|(live, _)| live.number);
         }
-        let (first_byte, duration) = (all.first_byte, all.duration);
+        let hops = all.hops.into_values().map(SummedHop::hop).collect();
         Reading {
-            counters: Counters {
-                totals: all.totals,
-                refusals: all.refusals,
-                hops: all.hops.into_values().map(SummedHop::hop).collect(),
-                clients,
-                ticket_transfers,
-                open_sessions,
-                ended_sessions: all.ended_sessions,
-                times: Times { first_byte, duration, connect: Histogram::default() },
-                ..Counters::default()
-            },
+            counters: Counters { hops, clients, ticket_transfers, open_sessions, ..all.counters },
             transfers: listed.into_iter().map(|(live, sockets)| live.transfer(sockets)).collect(),
             live_transfers,
         }
@@ -362,12 +352,9 @@ impl Tally {
 
 /// Counters of ended transfers, to which those under way are added.
 struct Summing {
-    totals: Totals,
-    refusals: Vec<Refusals>,
-    ended_sessions: Vec<EndedSessions>,
+    /// Without hops.
+    counters: Counters,
     hops: BTreeMap<(Side, Label), SummedHop>,
-    first_byte: Histogram,
-    duration: Histogram,
 }
 
 /// A hop, and the sum of its connections' round trips.
@@ -397,20 +384,22 @@ impl Summing {
                 hops.insert((side, Arc::clone(label)), SummedHop::of(side, label, tally));
             }
         }
-        Self {
-            totals: Totals {
-                requests: words(&state.outcomes),
-                up_bytes: up.moved,
-                up_spliced_bytes: up.spliced,
-                down_bytes: down.moved,
-                down_spliced_bytes: down.spliced,
-            },
+        let totals = Totals {
+            requests: words(&state.outcomes),
+            up_bytes: up.moved,
+            up_spliced_bytes: up.spliced,
+            down_bytes: down.moved,
+            down_spliced_bytes: down.spliced,
+        };
+        let (first_byte, duration) = (state.first_byte.clone(), state.duration.clone());
+        let counters = Counters {
+            totals,
             refusals: refusals.collect(),
             ended_sessions: ended_sessions.collect(),
-            hops,
-            first_byte: state.first_byte.clone(),
-            duration: state.duration.clone(),
-        }
+            times: Times { first_byte, duration, ..Times::default() },
+            ..Counters::default()
+        };
+        Self { counters, hops }
     }
 
     /// Adds a transfer under way.
@@ -418,10 +407,10 @@ impl Summing {
         let (mut up, mut down) = (Split::default(), Split::default());
         up.add(&live.sent);
         down.add(&live.received);
-        self.totals.up_bytes += up.moved;
-        self.totals.up_spliced_bytes += up.spliced;
-        self.totals.down_bytes += down.moved;
-        self.totals.down_spliced_bytes += down.spliced;
+        self.counters.totals.up_bytes += up.moved;
+        self.counters.totals.up_spliced_bytes += up.spliced;
+        self.counters.totals.down_bytes += down.moved;
+        self.counters.totals.down_spliced_bytes += down.spliced;
         let moved = Moved { up_bytes: up.moved, down_bytes: down.moved };
         let suffered = live.suffered();
         for (side, label, suffered, tcp) in [

@@ -1,97 +1,310 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `/status.json` says, and all that the metrics are made from.
+//! What `/status.json` says, and all statistics of a depot, each declared once ([`statistics`](super::statistics)).
 //!
 //! *Up* is from clients to origins (bodies of requests), *down* from origins to clients (bodies of
 //! answers). Keys carry their units.
 
-use super::credentials::UsedTicket;
+use super::{
+    credentials::UsedTicket,
+    statistics::{Kind, Statistics, Value, field, statistics},
+};
+pub use super::{
+    histogram::Histogram,
+    statistics::{Field, Statistic},
+};
 pub use relay::Side;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 /// The version of this document. Keys may be added without a new one.
 pub const SCHEMA: u32 = 1;
 
-/// The state of a depot.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Status {
-    /// [`SCHEMA`].
-    pub schema: u32,
-    /// The depot's name in `Via`.
-    pub id: String,
-    /// The version of longhaul.
-    pub version: String,
-    /// Whether it takes requests.
-    pub state: State,
-    /// Time of this document: seconds since 1970.
-    pub time_unix_s: f64,
-    /// Seconds since the start.
-    pub uptime_s: f64,
+statistics! {
+    /// The state of a depot.
+    pub struct Status {
+        /// [`SCHEMA`].
+        schema: u32,
+        /// The depot's name in `Via`.
+        id: String,
+        /// The version of longhaul.
+        version: String,
+        /// Whether it takes requests.
+        state: State,
+        /// Time of this document: seconds since 1970.
+        time_unix_s: f64,
+        /// Seconds since the start.
+        uptime_s: f64 => gauge("uptime"),
+        /// Connections.
+        connections: Connections => nested,
+        /// Memory and files.
+        memory: Memory => nested,
+        /// Sums over all requests.
+        totals: Totals => nested,
+        /// Refusals, by reason.
+        refusals: Vec<Refusals> => nested,
+        /// The access log.
+        access_log: AccessLogState => nested,
+        /// Peers whose packets are spaced below TCP.
+        #[serde(default)]
+        paced: Vec<PeerPacing> => nested,
+        /// Depots of `[[detour]]` that are probed.
+        #[serde(default)]
+        detours: Vec<DetourDepot> => nested,
+        /// Distributions of durations.
+        #[serde(default)]
+        times: Times => nested,
+        /// Failed connections to next hops, by error.
+        #[serde(default)]
+        connect_failures: BTreeMap<String, u64> => counter("connect_failures", by "error"),
+        /// Failed TLS handshakes, by side.
+        #[serde(default)]
+        tls_failures: BTreeMap<String, u64> => counter("tls_handshake_failures", by "side"),
+        /// Failed attempts to accept a connection.
+        #[serde(default)]
+        accept_failures: u64 => counter("accept_failures"),
+        /// Requests and connections that a defect of the depot has ended.
+        #[serde(default)]
+        panics: u64 => counter("panics"),
+        /// Accepted tickets, by issuer.
+        #[serde(default)]
+        tickets: BTreeMap<String, u64> => counter("tickets", by "issuer"),
+        /// Refused requests with a ticket.
+        #[serde(default)]
+        ticket_refusals: u64 => counter("ticket_refusals"),
+        /// The configuration and the files that it names, and whether they could be read.
+        #[serde(default)]
+        reloads: Vec<Reload> => nested,
+        /// The depot's own certificate, if it has one.
+        #[serde(default)]
+        certificate: Option<Certificate> => nested,
+        /// The certificates that clients may see: the depot's own and those of its sites.
+        #[serde(default)]
+        certificates: Vec<ShownCertificate>,
+        /// Hops, by side and name.
+        hops: Vec<HopStatistics> => nested,
+        /// Transfers under way, oldest first; the fastest ones if there are more than
+        /// [`MOST_TRANSFERS`].
+        transfers: Vec<Transfer>,
+        /// Transfers under way.
+        live_transfers: usize => gauge("live_transfers"),
+        /// Earlier depots that finish accepted requests.
+        #[serde(default)]
+        draining: Vec<Draining>,
+        /// Sums by client, the fastest first; at most [`MOST_SUMS`].
+        #[serde(default)]
+        clients: Vec<Sum>,
+        /// Sums by ticket, likewise.
+        #[serde(default)]
+        ticket_transfers: Vec<Sum>,
+        /// Sessions.
+        #[serde(default)]
+        sessions: Sessions => nested,
+    }
+
     /// Connections.
-    pub connections: Connections,
+    #[derive(Default, Eq)]
+    #[serde(default)]
+    pub struct Connections {
+        /// Open connections of clients.
+        open: usize => gauge("client_connections"),
+        /// Maximum of open client connections: `limits.connections`.
+        limit: usize => gauge("client_connections_limit"),
+        /// Connections that other depots may hold open while idle.
+        held: usize => gauge("held_connections"),
+        /// Idle connections to next hops.
+        idle_upstream: usize => gauge("idle_upstream_connections"),
+    }
+
     /// Memory and files.
-    pub memory: Memory,
-    /// Sums over all requests.
-    pub totals: Totals,
-    /// Refusals, by reason.
-    pub refusals: Vec<Refusals>,
+    #[derive(Default, Eq)]
+    #[serde(default)]
+    pub struct Memory {
+        /// Kernel memory for the sockets of transfers.
+        sockets_held_bytes: u64 => gauge("sockets_held"),
+        /// Bytes in pipes.
+        pipes_held_bytes: u64 => gauge("pipes_held"),
+        /// Capacity of all pipes.
+        pipes_reserved_bytes: u64 => gauge("pipes_reserved"),
+        /// Capacity of the socket buffers that the depot has raised.
+        raised_buffers_bytes: u64 => gauge("raised_buffers"),
+        /// Maximum for sockets and pipes together: `limits.memory`.
+        #[serde(alias = "pipes_limit_bytes")]
+        limit_bytes: u64 => gauge("memory_limit"),
+        /// What is reserved of `limits.memory`: what transfers hold, or would if all of them stopped.
+        reserved_bytes: u64 => gauge("memory_reserved"),
+        /// The share of `limits.memory` of one client.
+        client_share_bytes: u64 => gauge("memory_client_share"),
+        /// The client for which most is reserved, while it has transfers.
+        largest_client: Option<LargestClient>,
+        /// Transfers refused for lack of memory: all of it, what is kept for clients with few, or the client's share.
+        refusals: BTreeMap<String, u64> => counter("memory_refusals", by "of"),
+        /// What all TCP sockets of the machine hold.
+        host_tcp_bytes: Option<u64> => gauge("host_tcp_memory"),
+        /// With more the kernel is short of memory for TCP, and connections creep (`tcp_mem`).
+        host_tcp_pressure_bytes: Option<u64> => gauge("host_tcp_memory_pressure"),
+        /// The process's memory, without pipes and sockets.
+        resident_bytes: u64 => gauge("resident_memory"),
+        /// Open files of the process.
+        open_files: usize => gauge("open_files"),
+        /// Maximum of open files of the process.
+        open_files_limit: u64 => gauge("open_files_limit"),
+    }
+
+    /// All requests since the start.
+    #[derive(Default, Eq)]
+    pub struct Totals {
+        /// Ended requests, by outcome.
+        requests: BTreeMap<String, u64> => counter("requests", by "outcome"),
+        /// Relayed body bytes: up to origins, down to clients.
+        up_bytes: u64 => counter("relayed", direction "up"),
+        /// Relayed body bytes that moved in the kernel.
+        up_spliced_bytes: u64 => counter("spliced", direction "up"),
+        /// Those towards clients.
+        down_bytes: u64 => counter("relayed", direction "down"),
+        /// Those towards clients that moved in the kernel.
+        down_spliced_bytes: u64 => counter("spliced", direction "down"),
+    }
+
+    /// Refusals of one kind.
+    #[derive(Eq)]
+    pub struct Refusals {
+        /// The status of the response.
+        status: u16 => label,
+        /// The reason, a word of RFC 9209.
+        error: String => label,
+        /// Requests that the depot answered with an error of its own.
+        requests: u64 => counter("refusals"),
+    }
+
     /// The access log.
-    pub access_log: AccessLogState,
-    /// Peers whose packets are spaced below TCP.
+    #[derive(Eq)]
+    pub struct AccessLogState {
+        /// The destination: `stderr` or a file.
+        to: String,
+        /// Lines of the log that could not be written.
+        dropped_lines: u64 => counter("access_log_dropped_lines"),
+    }
+
+    /// Peers whose packets are spaced below TCP: a `[[hop]]` whose `pacing` is `gap` or `edt`.
+    #[derive(Eq)]
+    pub struct PeerPacing {
+        /// Their network.
+        peer: String => label,
+        /// The method: `gap` or `edt`.
+        pacing: String => label,
+        /// 1 if packets to the peer are paced below TCP as configured, else 0.
+        in_force: bool => gauge("paced"),
+    }
+
+    /// A depot of a `[[detour]]`. One that was not probed yet counts as up.
+    #[derive(Eq)]
+    pub struct DetourDepot {
+        /// Its name in the configuration, with the port.
+        depot: String => label,
+        /// 1 if the depot of a detour is up, else 0.
+        up: bool => gauge("detour_up"),
+    }
+
+    /// Distributions of durations, in seconds.
+    #[derive(Default)]
+    pub struct Times {
+        /// From a relayed request to the head of its response.
+        first_byte: Histogram => counter("first_byte"),
+        /// From a relayed request to the end of the transfer.
+        duration: Histogram => counter("transfer_duration"),
+        /// To a connection with a next hop: name, TCP and TLS.
+        connect: Histogram => counter("connect"),
+    }
+
+    /// A file that is reloaded, and the result.
+    pub struct Reload {
+        /// `configuration`, or the kind of file.
+        of: String => label,
+        /// 1 if the last reload succeeded, else 0.
+        good: bool => gauge("last_reload_successful"),
+        /// Time of the last successful reload.
+        good_unix_s: f64 => gauge("last_reload_success_timestamp"),
+    }
+
+    /// The depot's own certificate. Of a chain, the earliest end counts.
+    #[derive(Copy)]
+    pub struct Certificate {
+        /// End of validity of the depot's certificate.
+        not_after_unix_s: f64 => gauge("certificate_expiry_timestamp"),
+    }
+
+    /// A hop. Socket statistics are those of the connections with a transfer now.
+    #[derive(Default)]
     #[serde(default)]
-    pub paced: Vec<PeerPacing>,
-    /// Depots of `[[detour]]` that are probed.
-    #[serde(default)]
-    pub detours: Vec<DetourDepot>,
-    /// Distributions of durations.
-    #[serde(default)]
-    pub times: Times,
-    /// Failed connections to next hops, by an error of RFC 9209.
-    #[serde(default)]
-    pub connect_failures: BTreeMap<String, u64>,
-    /// Failed TLS handshakes, by side.
-    #[serde(default)]
-    pub tls_failures: BTreeMap<String, u64>,
-    /// Failed attempts to accept a connection.
-    #[serde(default)]
-    pub accept_failures: u64,
-    /// Requests and connections that a defect of the depot has ended.
-    #[serde(default)]
-    pub panics: u64,
-    /// Accepted tickets, by issuer.
-    #[serde(default)]
-    pub tickets: BTreeMap<String, u64>,
-    /// Refused requests with a ticket.
-    #[serde(default)]
-    pub ticket_refusals: u64,
-    /// The configuration and the files that it names, and whether they could be read.
-    #[serde(default)]
-    pub reloads: Vec<Reload>,
-    /// The depot's own certificate, if it has one.
-    #[serde(default)]
-    pub certificate: Option<Certificate>,
-    /// The certificates that clients may see: the depot's own and those of its sites.
-    #[serde(default)]
-    pub certificates: Vec<ShownCertificate>,
-    /// Hops, by side and name.
-    pub hops: Vec<HopStatistics>,
-    /// Transfers under way, oldest first; the fastest ones if there are more than
-    /// [`MOST_TRANSFERS`].
-    pub transfers: Vec<Transfer>,
-    /// The number of all transfers under way.
-    pub live_transfers: usize,
-    /// Earlier depots that finish accepted requests.
-    #[serde(default)]
-    pub draining: Vec<Draining>,
-    /// Sums by client, the fastest first; at most [`MOST_SUMS`].
-    #[serde(default)]
-    pub clients: Vec<Sum>,
-    /// Sums by ticket, likewise.
-    #[serde(default)]
-    pub ticket_transfers: Vec<Sum>,
-    /// Sessions.
-    #[serde(default)]
-    pub sessions: Sessions,
+    pub struct HopStatistics {
+        /// Its side.
+        side: Side => label,
+        /// The next hop's host and port; or the clients' network, `unlisted`; or `other`.
+        hop: String => label,
+        /// Ended requests, by hop and outcome.
+        requests: BTreeMap<String, u64> => counter("hop_requests", by "outcome", cli "ended"),
+        /// Ended responses of a next hop, by status.
+        answers: BTreeMap<String, u64> => counter("hop_answers", by "status"),
+        /// Connections with a transfer, by congestion control in force.
+        connections: BTreeMap<String, usize> => gauge("hop_connections", by "congestion"),
+        /// Connections with a transfer, with those that have joined one.
+        streams: u64 => gauge("hop_streams"),
+        /// Relayed body bytes, by hop.
+        up_bytes: u64 => counter("hop_relayed", direction "up"),
+        /// Those towards clients.
+        down_bytes: u64 => counter("hop_relayed", direction "down"),
+        /// Rate over the last second, by hop.
+        down_bps: u64 => gauge("hop_rate", direction "down", cli "down"),
+        /// The rate towards origins.
+        up_bps: u64 => gauge("hop_rate", direction "up", cli "up"),
+        /// Mean of the smoothed round-trip times of connections with a transfer.
+        rtt_us: Option<u32> => gauge("hop_rtt", cli "RTT"),
+        /// Minimum round-trip time of connections with a transfer.
+        min_rtt_us: Option<u32> => gauge("hop_min_rtt", page "shortest RTT", cli "shortest"),
+        /// Sum of the congestion windows of connections with a transfer.
+        cwnd_bytes: u64 => gauge("hop_cwnd", page "cwnd"),
+        /// TCP segments retransmitted to the hop.
+        retransmitted_segments: u64 => counter("hop_retransmitted_segments", page "segments sent again", cli "again"),
+        /// Last rate at which the hop acknowledged data.
+        delivery_rate_bps: Option<u64> => gauge("hop_delivery_rate", page "delivery rate"),
+        /// Transfers in which the hop was slower than `stall.rate`.
+        stalls: u64 => counter("hop_stalls"),
+        /// Time in which the kernel offered the hop less than an initial window, with all that came read.
+        crept_us: u64 => counter("hop_crept"),
+        /// Sum of the send buffers of connections with a transfer.
+        sndbuf_bytes: u64 => gauge("hop_sndbuf"),
+        /// Sum of the receive buffers of connections with a transfer.
+        rcvbuf_bytes: u64 => gauge("hop_rcvbuf"),
+    }
+
+    /// Sessions. Open ones are among the transfers.
+    #[derive(Default, Eq)]
+    pub struct Sessions {
+        /// Sessions with both sides connected.
+        open: usize => gauge("sessions_open"),
+        /// Connections that wait for their session's other end.
+        meetings_waiting: usize => gauge("session_meetings_waiting"),
+        /// Sessions that have ended or were refused.
+        ended: Vec<EndedSessions> => nested,
+    }
+
+    /// Sessions with one kind of target and one outcome.
+    #[derive(Eq)]
+    pub struct EndedSessions {
+        /// The kind of target: `end`, `tcp` or `meet`.
+        target: String => label,
+        /// Their outcome.
+        outcome: String => label,
+        /// Ended or refused sessions, by target and outcome.
+        sessions: u64 => counter("sessions"),
+    }
+}
+
+impl HopStatistics {
+    /// The columns of a table of hops.
+    pub fn columns() -> impl Iterator<Item = &'static Field<Self>> {
+        Self::fields().filter(|field| field.statistic.cli.is_some())
+    }
 }
 
 /// Maximum number of transfers in a document.
@@ -100,63 +313,6 @@ pub const MOST_TRANSFERS: usize = 256;
 pub const MOST_SUMS: usize = 100;
 /// Maximum number of characters of a target in a document.
 pub const MOST_TARGET: usize = 512;
-
-/// Distributions of durations.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Times {
-    /// From a relayed request to the head of its response.
-    pub first_byte: Histogram,
-    /// From a relayed request to the end of the transfer.
-    pub duration: Histogram,
-    /// Until a connection with a next hop is open, with name lookup and TLS.
-    pub connect: Histogram,
-}
-
-/// A histogram of durations.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Histogram {
-    /// The upper bounds of all buckets except the last, which has none, in seconds.
-    pub bounds_s: Vec<f64>,
-    /// The count in each bucket.
-    pub counts: Vec<u64>,
-    /// The sum of all durations, in seconds.
-    pub sum_s: f64,
-}
-
-impl Default for Histogram {
-    fn default() -> Self {
-        let bounds_s =
-            vec![0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0, 3600.0];
-        Self { counts: vec![0; bounds_s.len() + 1], bounds_s, sum_s: 0.0 }
-    }
-}
-
-impl Histogram {
-    /// Adds a duration.
-    pub(crate) fn add(&mut self, took: Duration) {
-        let seconds = took.as_secs_f64();
-        self.counts[self.bounds_s.partition_point(|bound| *bound < seconds)] += 1;
-        self.sum_s += seconds;
-    }
-}
-
-/// A file that is reloaded, and the result.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Reload {
-    /// `configuration`, or the kind of file.
-    pub of: String,
-    /// Whether the last reload succeeded.
-    pub good: bool,
-    /// Time of the last success: seconds since 1970.
-    pub good_unix_s: f64,
-}
-
-/// The depot's own certificate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Certificate {
-    /// End of validity: seconds since 1970. For a chain, the earliest end.
-    pub not_after_unix_s: f64,
-}
 
 /// A certificate that clients may see.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -195,65 +351,6 @@ pub enum State {
     Draining,
 }
 
-/// Connections.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Connections {
-    /// Open connections of clients.
-    pub open: usize,
-    /// Their maximum (`limits.connections`).
-    pub limit: usize,
-    /// Connections that depots hold open while idle, which `open` excludes.
-    #[serde(default)]
-    pub held: usize,
-    /// Idle connections to next hops.
-    pub idle_upstream: usize,
-}
-
-/// Memory and files.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
-    /// Kernel memory for the sockets of transfers.
-    #[serde(default)]
-    pub sockets_held_bytes: u64,
-    /// Bytes in pipes.
-    #[serde(default)]
-    pub pipes_held_bytes: u64,
-    /// Capacity of all pipes.
-    pub pipes_reserved_bytes: u64,
-    /// Capacity of the buffers that the depot has raised.
-    #[serde(default)]
-    pub raised_buffers_bytes: u64,
-    /// Maximum for sockets and pipes together (`limits.memory`).
-    #[serde(alias = "pipes_limit_bytes")]
-    pub limit_bytes: u64,
-    /// What is reserved of it: what transfers hold, or would hold if all of them stopped.
-    #[serde(default)]
-    pub reserved_bytes: u64,
-    /// The share of one client.
-    #[serde(default)]
-    pub client_share_bytes: u64,
-    /// The client for which most is reserved, while it has transfers.
-    #[serde(default)]
-    pub largest_client: Option<LargestClient>,
-    /// Transfers refused for lack of memory, by whose memory it was: `all`, what is `kept` for clients with few
-    /// transfers, or that of the `client`.
-    #[serde(default)]
-    pub refusals: BTreeMap<String, u64>,
-    /// What all TCP sockets of the machine hold, where the kernel tells.
-    #[serde(default)]
-    pub host_tcp_bytes: Option<u64>,
-    /// With more than this the kernel is short of memory for TCP (`net.ipv4.tcp_mem`), where it tells.
-    #[serde(default)]
-    pub host_tcp_pressure_bytes: Option<u64>,
-    /// The process's own memory, without pipes and sockets.
-    pub resident_bytes: u64,
-    /// Open files: sockets and ends of pipes.
-    pub open_files: usize,
-    /// Their maximum.
-    #[serde(default)]
-    pub open_files_limit: u64,
-}
-
 /// A client, and what is reserved for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LargestClient {
@@ -263,132 +360,6 @@ pub struct LargestClient {
     pub transfers: usize,
     /// What is reserved of `limits.memory`.
     pub reserved_bytes: u64,
-}
-
-/// All requests since the start.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Totals {
-    /// Ended requests, by outcome.
-    pub requests: BTreeMap<String, u64>,
-    /// Bytes of bodies towards origins.
-    pub up_bytes: u64,
-    /// The part of `up_bytes` moved in the kernel.
-    pub up_spliced_bytes: u64,
-    /// Bytes of bodies towards clients.
-    pub down_bytes: u64,
-    /// The part of `down_bytes` moved in the kernel.
-    pub down_spliced_bytes: u64,
-}
-
-/// Refusals of one kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusals {
-    /// The status of the response.
-    pub status: u16,
-    /// The reason, a word of RFC 9209.
-    pub error: String,
-    /// The number of requests.
-    pub requests: u64,
-}
-
-/// The access log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AccessLogState {
-    /// The destination: `stderr` or a file.
-    pub to: String,
-    /// Lines that could not be written, in the access log or to standard error.
-    pub dropped_lines: u64,
-}
-
-/// Peers whose packets are spaced below TCP: a `[[hop]]` whose `pacing` is `gap` or `edt`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PeerPacing {
-    /// Their network.
-    pub peer: String,
-    /// The method: `gap` or `edt`.
-    pub pacing: String,
-    /// Whether pacing is in force, as of the last second.
-    pub in_force: bool,
-}
-
-/// A depot of a `[[detour]]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DetourDepot {
-    /// Its name in the configuration, with the port.
-    pub depot: String,
-    /// Whether it is up. A depot that was not probed yet counts as up.
-    pub up: bool,
-}
-
-/// A hop. Socket statistics are those of the connections with a transfer now.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HopStatistics {
-    /// Its side.
-    pub side: Side,
-    /// The next hop's host and port; or the clients' network, `unlisted`; or `other`.
-    pub hop: String,
-    /// Ended requests, by outcome.
-    pub requests: BTreeMap<String, u64>,
-    /// Responses of a next hop, by status; unregistered ones by class, such as `4xx`.
-    #[serde(default)]
-    pub answers: BTreeMap<String, u64>,
-    /// Connections with a transfer, by congestion control in force.
-    pub connections: BTreeMap<String, usize>,
-    /// The same, plus the connections that have joined them.
-    #[serde(default)]
-    pub streams: u64,
-    /// Bytes of bodies towards origins, since the start.
-    pub up_bytes: u64,
-    /// Bytes of bodies towards clients, since the start.
-    pub down_bytes: u64,
-    /// The rate over the last second towards origins, in bit/s.
-    pub up_bps: u64,
-    /// The rate over the last second towards clients, in bit/s.
-    pub down_bps: u64,
-    /// Segments retransmitted to it during transfers, since the start.
-    pub retransmitted_segments: u64,
-    /// Transfers in which it was slower than `stall` permits.
-    pub stalls: u64,
-    /// The time during transfers, since the start and summed over connections, in which the kernel offered it less than an initial
-    /// window although all that came was read, in microseconds.
-    #[serde(default)]
-    pub crept_us: u64,
-    /// The mean of the smoothed round-trip times, in microseconds.
-    pub rtt_us: Option<u32>,
-    /// The minimum round-trip time, in microseconds.
-    pub min_rtt_us: Option<u32>,
-    /// The sum of all congestion windows, in bytes.
-    pub cwnd_bytes: u64,
-    /// The sum of all send buffers, in bytes.
-    #[serde(default)]
-    pub sndbuf_bytes: u64,
-    /// The sum of all receive buffers, in bytes.
-    #[serde(default)]
-    pub rcvbuf_bytes: u64,
-    /// The sum of the last delivery rates of all connections, in bit/s.
-    pub delivery_rate_bps: Option<u64>,
-}
-
-/// Sessions. Open ones are among the transfers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sessions {
-    /// Open sessions: both sides are connected.
-    pub open: usize,
-    /// Connections that wait for the other end of their session.
-    pub meetings_waiting: usize,
-    /// Sessions that have ended or were refused.
-    pub ended: Vec<EndedSessions>,
-}
-
-/// Sessions with one kind of target and one outcome.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EndedSessions {
-    /// The kind of target: `end`, `tcp` or `meet`.
-    pub target: String,
-    /// Their outcome.
-    pub outcome: String,
-    /// Their number.
-    pub sessions: u64,
 }
 
 /// A transfer under way.

@@ -75,7 +75,7 @@ impl View {
             ended: all.ended_sessions,
         };
         let settings = shared.settings();
-        let mut reloads = vec![shared.observer.counts.read().configuration];
+        let mut reloads = vec![shared.observer.counts.configuration()];
         reloads.extend(shared.lifecycle.kept.last_read().map(Reload::of));
         reloads.extend(
             settings.trust.reloads().chain(settings.logins.reloads()).chain(settings.tls.reloads()),

@@ -8,6 +8,8 @@ const EVERY_MS = 1000;
 /** Points of a chart: two minutes. */
 const POINTS = 120;
 const WIDTH = 240, HEIGHT = 64;
+/** The statistics of a hop that have a title for this page: key, title and help text. */
+const HOP_FACTS = {hop_facts};
 const SVG = "http://www.w3.org/2000/svg";
 const byId = (id) => document.getElementById(id);
 const root = document.documentElement;
@@ -30,6 +32,9 @@ const size = (bytes) => scaled(bytes, 1024, ["B", "KB", "MB", "GB", "TB", "PB"])
 const time = (us) => us === null || us === undefined ? "–" : us < 1000 ? `${Math.round(us)} µs`
   : us < 1e6 ? `${(us / 1e3).toFixed(us < 1e4 ? 2 : 1)} ms` : `${(us / 1e6).toFixed(2)} s`;
 const count = (n) => n.toLocaleString("en");
+/** A value, by the unit that its key ends in. */
+const quantity = (key, value) => value === null ? "–"
+  : ({ bps: rate, bytes: size, us: time }[key.split("_").pop()] ?? count)(value);
 function age(seconds) {
   const s = Math.floor(seconds);
   if (s < 60) return `${s} s`;
@@ -269,14 +274,12 @@ function showHop(hop, key) {
   const requests = make("span", "", count(ended));
   if (failed > 0) requests.append(", ", make("span", "count-bad", `${count(failed)} failed`));
   // Requests without a body tell nothing of how fast the next hop could take one.
-  const sends = hop.side === "client" || hop.up_bytes > 0;
+  const sends = open.length > 0 && (hop.side === "client" || hop.up_bytes > 0);
+  const unmeasured = (key) => !sends && ["cwnd_bytes", "delivery_rate_bps"].includes(key);
   put(facts,
     fact("requests ended", requests, Object.entries(hop.requests).map(([name, n]) => `${words(name)}: ${n}`).join(", ")),
     fact("moved", size(hop.down_bytes + hop.up_bytes), `${size(hop.down_bytes)} to clients, ${size(hop.up_bytes)} to origins`),
-    fact("shortest RTT", time(hop.min_rtt_us)),
-    fact("cwnd", open.length && sends ? size(hop.cwnd_bytes) : "–", "congestion windows, together"),
-    fact("segments sent again", count(hop.retransmitted_segments)),
-    fact("delivery rate", hop.delivery_rate_bps !== null && sends ? rate(hop.delivery_rate_bps) : "–", "how fast this hop was last seen to take what the depot sends it"),
+    ...HOP_FACTS.map(({ key, title, help }) => fact(title, unmeasured(key) ? "–" : quantity(key, hop[key]), help)),
   );
   return element;
 }
