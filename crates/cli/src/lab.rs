@@ -9,7 +9,7 @@ use crate::{
     print::{print_json, print_text},
     results_table, runs,
 };
-use experiment::{Method, ReusePolicy, prepare_all};
+use experiment::{Method, Options, ReusePolicy, prepare_all};
 use record::{Summary, results::ScenarioResults};
 use scenario::Scenario;
 use std::{
@@ -91,6 +91,9 @@ pub struct RunArgs {
     /// Do not run again what another version or build of longhaul has on record.
     #[arg(long, conflicts_with = "again")]
     any_program: bool,
+    /// Fail instead of replacing records of the scenario with other settings.
+    #[arg(long)]
+    keep: bool,
     /// Also print each metric's mean over the repeats, with standard deviation and 95 % confidence interval.
     #[arg(long)]
     ci: bool,
@@ -166,7 +169,7 @@ pub fn simulate(args: SimArgs) -> Result<(), Failure> {
 /// `longhaul lab run`, and the part of `longhaul sim` that is the same.
 fn run_scenario(args: RunArgs, method: &dyn Method) -> Result<(), Failure> {
     let known = args.known();
-    let RunArgs { file, variant, mut set, repeat, jobs, out, ci, json, .. } = args;
+    let RunArgs { file, variant, mut set, repeat, jobs, out, keep, ci, json, .. } = args;
     let jobs = job_count(method, jobs)?;
     set.extend(repeat.map(|n| format!("repeat={n}")));
     let mut scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
@@ -174,7 +177,9 @@ fn run_scenario(args: RunArgs, method: &dyn Method) -> Result<(), Failure> {
     let out = out.unwrap_or_else(|| default_out(&file));
     print_ignored(method, &scenario);
     print_variation(&scenario);
-    let records = runs::run_all(&scenario.runs, &out, method, jobs, known)?;
+    let command = runs::command_line();
+    let options = Options { out: out.clone(), jobs, known, keep, command };
+    let records = runs::run_all(&scenario.runs, method, &options)?;
     identical_repeats::warn_of_identical(&records);
     let results = ScenarioResults::new(scenario.title, out, &records, scenario.baseline.as_deref());
     if json {

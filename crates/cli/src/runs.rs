@@ -3,26 +3,23 @@
 
 use crate::{failure::Failure, progress::ProgressDisplay};
 use ::lab::Emulation;
-use experiment::{Method, Options, ReusePolicy};
+use experiment::{Method, Options};
 use record::{RunResults, results::FlowResult};
 use std::path::{Path, PathBuf};
 
 /// Runs what is not on record, and shows progress on standard error.
 pub fn run_all(
     runs: &[scenario::Run],
-    out: &Path,
     method: &dyn Method,
-    jobs: usize,
-    known: ReusePolicy,
+    options: &Options,
 ) -> Result<Vec<RunResults>, Failure> {
-    let options = Options {
-        out: out.to_owned(),
-        jobs,
-        known,
-        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
-    };
     let mut display = ProgressDisplay::new(runs.len());
-    Ok(experiment::run_all(runs, method, &options, |event| display.show(&event))?)
+    Ok(experiment::run_all(runs, method, options, |event| display.show(&event))?)
+}
+
+/// The command line of this process, for records.
+pub fn command_line() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// Emulation, with this program as depot.

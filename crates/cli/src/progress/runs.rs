@@ -59,6 +59,9 @@ impl ProgressDisplay {
             RunEvent::Outdated => {
                 self.print(&format!("{place} {id:<50} on record of another longhaul: runs again"));
             }
+            RunEvent::Changed => {
+                self.print(&format!("{place} {id:<50} on record with other settings: replaced"));
+            }
             RunEvent::Begins => {
                 self.ended.remove(&event.index);
                 self.started.get_or_insert_with(Instant::now);

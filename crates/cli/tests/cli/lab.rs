@@ -84,9 +84,9 @@ fn a_run_over_ipv6_is_recorded_reported_and_not_run_again() {
     let again = measured(&["lab", "run", &file, "--json", "--out", &out]);
     assert_eq!(again["runs"].as_array().unwrap().len(), 2);
     assert_eq!(before, [written("lead,r01"), written("fetch,r01")], "nothing was run again");
-    let other = ["--out", &out, "--set", "flow.transfer.bytes=1MB"];
+    let other = ["--keep", "--out", &out, "--set", "flow.transfer.bytes=1MB"];
     let (code, said) = refused(&[&["lab", "run", &file][..], &other].concat());
-    assert!(code == 2 && said.contains("another --out"), "{said}");
+    assert!(code == 2 && said.contains("leave out --keep"), "{said}");
     assert_eq!(before, [written("lead,r01"), written("fetch,r01")], "nothing is overwritten");
 
     let report = call(&["report", &out]);

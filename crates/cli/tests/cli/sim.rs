@@ -181,13 +181,34 @@ fn runs_are_recorded_reported_and_not_run_again() {
     let before = [lab.written("direct,r01"), lab.written("depot,r01")];
     assert_eq!(lab.sim(&[])["runs"], document["runs"]);
     assert_eq!(before, [lab.written("direct,r01"), lab.written("depot,r01")], "run again");
-    let said = lab.refused(&["sim"], &["--set", "flow.transfer.bytes=1MB"]);
-    assert!(said.contains("another --out"), "{said}");
+    let said = lab.refused(&["sim"], &["--keep", "--set", "flow.transfer.bytes=1MB"]);
+    assert!(said.contains("leave out --keep"), "{said}");
 
     let page = done(&["report", lab.out().to_str().unwrap()]);
     assert!(fs::read_to_string(page.trim()).unwrap().contains("small"), "{page}");
     let left: Vec<_> = fs::read_dir(lab.folder.path()).unwrap().flatten().collect();
     assert_eq!(left.len(), 2, "the scenario and the records, no working folder: {left:?}");
+}
+
+/// After an edit of one variant its run is replaced, and the other's stays.
+#[test]
+fn changed_runs_are_replaced_and_others_kept() {
+    let lab = Lab::new(SMALL);
+    lab.sim(&[]);
+    let before = lab.written("direct,r01");
+    fs::write(
+        lab.file(),
+        SMALL.replace("[\"depot\"] }", "[\"depot\"], \"node.depot.cc\" = \"reno\" }"),
+    )
+    .unwrap();
+    lab.sim(&[]);
+    assert_eq!(before, lab.written("direct,r01"), "it is the same as before");
+    assert_eq!(lab.record("depot,r01").manifest.scenario["nodes"][1]["cc"], "reno");
+    let document = lab.sim(&["--set", "flow.transfer.bytes=1MB"]);
+    for run in document["runs"].as_array().unwrap() {
+        assert_eq!(run["bytes"], 1024 * 1024, "{run}");
+    }
+    assert_ne!(before, lab.written("direct,r01"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! All runs of a scenario, each into a folder of its own. What is there already, as the scenario has
-//! it now, is not run again.
+//! it now, is not run again; what is there of the scenario as it was is replaced, each once its run has ended.
 //!
 //! Jobs take the next run from a queue and tell the caller's thread what happens; it alone watches and collects. Runs that
 //! disturb each other take one job. An error or a signal ends all jobs.
@@ -33,6 +33,8 @@ pub struct Options {
     pub jobs: usize,
     /// Which recorded runs are reused.
     pub known: ReusePolicy,
+    /// Whether records of the scenario with other settings stay: then they are refused, and otherwise replaced.
+    pub keep: bool,
     /// The command line to put on record.
     pub command: Vec<String>,
 }
@@ -67,6 +69,8 @@ pub enum RunEvent<'a> {
     Known(&'a RunResults),
     /// Another longhaul has put it on record: it is run again.
     Outdated,
+    /// It is on record with other settings: it is run again.
+    Changed,
     /// It begins; again, when it did not count.
     Begins,
     /// It goes on. Not every method tells.
@@ -101,6 +105,16 @@ pub fn run_all(
             }
             Found::Record { .. } if options.known == ReusePolicy::SameProgram => {
                 watch(Event { index, run, what: RunEvent::Outdated });
+                None
+            }
+            Found::Changed if options.keep => {
+                return Err(ExperimentError::Unsupported(format!(
+                    "{} holds this run of a scenario with other settings; give another --out, or leave out --keep",
+                    method.folder(&options.out, run).display()
+                )));
+            }
+            Found::Changed => {
+                watch(Event { index, run, what: RunEvent::Changed });
                 None
             }
             Found::Record { .. } | Found::Nothing => None,

@@ -16,19 +16,22 @@ pub enum Found {
     Nothing,
     /// The record of the run, by this program's sources or by others.
     Record { of_run: Box<Record>, same_program: bool },
+    /// A record of the scenario as it was before it was changed.
+    Changed,
 }
 
-/// The record of the same run by the same method, if any. A record of another scenario is
-/// refused, so that no measurement is overwritten.
+/// What is on record of a run by its method. A record by another method is refused: two methods share no folder.
 pub fn on_record(folder: &Path, run: &Run, method: &dyn Method) -> Result<Found, ExperimentError> {
     let Ok(record) = Record::open(folder) else { return Ok(Found::Nothing) };
     let same = serde_json::to_value(run).is_ok_and(|run| run == record.manifest.scenario);
-    if !same || record.manifest.method != method.name() {
-        let other = if same { "by another method" } else { "of a scenario with other settings" };
+    if record.manifest.method != method.name() {
         return Err(ExperimentError::Unsupported(format!(
-            "{} holds this run {other}; give another --out, or remove it",
+            "{} holds this run by another method; give another --out, or remove it",
             folder.display()
         )));
+    }
+    if !same {
+        return Ok(Found::Changed);
     }
     let same_program = record.manifest.sources.as_deref() == Some(method.source_hash());
     Ok(if record.manifest.valid && method.has_same_inputs(run, &record) {

@@ -38,6 +38,7 @@ fn recorded(scenario: &Scenario, method: &dyn Method) -> Record {
         out: folder.path().to_owned(),
         jobs: 1,
         known: ReusePolicy::default(),
+        keep: false,
         command: Vec::new(),
     };
     let run = &scenario.runs[0];

@@ -18,6 +18,7 @@ pub fn recorded(runs: &[Run], method: &dyn Method) -> Vec<RunResults> {
         out: folder.path().to_owned(),
         jobs: 1,
         known: ReusePolicy::default(),
+        keep: false,
         command: Vec::new(),
     };
     run_all(runs, method, &options, |_| ()).unwrap_or_else(|error| panic!("{error}"))
