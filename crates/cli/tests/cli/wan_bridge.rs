@@ -24,7 +24,7 @@ fn round_trips_take_the_delays_of_the_path() {
     let path = Draft::new("three nodes", "")
         .nodes(&["west", "middle", "east", "aside"])
         .link("west", "middle", "rate=100mbit delay=12ms")
-        .link("middle", "east", "rate=50mbit delay=8ms")
+        .link("middle", "east", "rate=50mbit delay=8ms discipline=codel")
         .link("middle", "aside", "")
         .flow("west", "east", "bytes=1MB");
     let path = write(folder.path(), &path);
