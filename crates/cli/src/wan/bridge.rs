@@ -6,7 +6,7 @@ use ::wan::{
     LinkStatus,
     bridge::{Bridge, Options, Status},
 };
-use indicatif::ProgressBar;
+use indicatif::MultiProgress;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{os::unix::net::UnixStream, path::PathBuf, str::FromStr, time::Instant};
 use units::Duration;
@@ -97,8 +97,9 @@ pub fn run(args: BridgeArgs) -> Result<(), Failure> {
 fn watch(bridge: &Bridge, stopped: &UnixStream, duration: Option<Duration>) -> Status {
     const INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
     let started = Instant::now();
-    let shown = line();
+    let terminal = MultiProgress::new();
     let mut before = bridge.status();
+    let lines: Vec<_> = before.links.iter().map(|_| terminal.add(line())).collect();
     loop {
         let left =
             duration.map(|all| std::time::Duration::from(all).saturating_sub(started.elapsed()));
@@ -109,26 +110,27 @@ fn watch(bridge: &Bridge, stopped: &UnixStream, duration: Option<Duration>) -> S
         let status = bridge.status();
         let is_over = left.is_some_and(|left| left <= wait);
         if signalled || is_over || status.emulator.devices_lost > 0 {
-            shown.finish_and_clear();
+            lines.iter().for_each(indicatif::ProgressBar::finish_and_clear);
             return status;
         }
-        show(&shown, &before, &status);
+        for (line, text) in lines.iter().zip(last_second(&before, &status)) {
+            line.set_message(text);
+        }
         before = status;
     }
 }
 
 /// The last second of each directed link: its rate, and the packets that it dropped or lost.
-fn show(line: &ProgressBar, before: &Status, status: &Status) {
+fn last_second(before: &Status, status: &Status) -> Vec<String> {
     let seconds = (status.up_s - before.up_s).max(f64::MIN_POSITIVE);
     let gone = |link: &LinkStatus| link.queue_drops + link.losses + link.too_long;
-    let directions = status.links.iter().zip(&before.links).map(|(now, before)| {
+    let verdict = if status.faults.is_empty() { "" } else { ", INVALID" };
+    let text = |(now, before): (&LinkStatus, &LinkStatus)| {
         let rate = (now.carried_bytes - before.carried_bytes) as f64 * 8.0 / seconds;
-        let rate = ::report::format::rate(rate);
-        format!("{} {rate}, {} dropped or lost", now.name, gone(now) - gone(before))
-    });
-    let directions: Vec<String> = directions.collect();
-    let verdict = if status.faults.is_empty() { "" } else { "; INVALID" };
-    line.set_message(format!("{:.0} s: {}{verdict}", status.up_s, directions.join("; ")));
+        let (rate, gone) = (::report::format::rate(rate), gone(now) - gone(before));
+        format!("{:.0} s: {} {rate}, {gone} dropped or lost{verdict}", status.up_s, now.name)
+    };
+    status.links.iter().zip(&before.links).map(text).collect()
 }
 
 fn print_status(status: &Status) {

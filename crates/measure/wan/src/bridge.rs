@@ -12,8 +12,8 @@
 //! - **The cards stay in their namespace, and no setting of theirs is changed.** In a namespace of its own a card would lose its
 //!   addresses and come back down, and a veth or VLAN device would be deleted with the namespace. Instead everything is
 //!   owned by the kernel for this process's sake: promiscuity and the receiving of frames belong to a packet
-//!   socket, the table that cuts this host off to a netlink socket, the lock of the card to an open file. All of
-//!   it ends with the process, also after kill -9.
+//!   socket, the tables that cut this host off and keep other bridges away to a netlink socket. All of it ends with
+//!   the process, also after kill -9.
 //! - Between two links a frame arrives when it was due, however late the thread is. Only deliveries to a card
 //!   count as late.
 
@@ -100,8 +100,8 @@ impl Bridge {
     pub fn open(run: &Run, options: &Options) -> Result<Self, WanError> {
         let path = Path::between(run, options.between.as_ref())?;
         let chosen = card::choose(&options.cards, options.take_over)?;
-        let notices = path.notices(run, chosen.each_ref().map(|card| &card.device));
-        let cut_off = HostCutOff::new(chosen.each_ref().map(|card| &card.device))?;
+        let notices = path.notices(run, chosen.each_ref());
+        let cut_off = HostCutOff::new(chosen.each_ref())?;
         let [a, b] = chosen.map(Card::open);
         let cards = [a?, b?];
         let (links, directed_links) = directed_links(run, &path, &cards);

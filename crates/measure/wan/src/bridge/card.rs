@@ -2,9 +2,9 @@
 //! The cards of a bridge: which devices can be one, and what is held of them meanwhile.
 
 use super::host_cut_off::MARK;
-use crate::{card_socket::CardSocket, error::WanError, run_files::NameLock, sys};
-use host::{Device, Lack, Namespace, receive_drops};
-use std::{io, sync::Arc};
+use crate::{card_socket::CardSocket, error::WanError, sys};
+use host::{Device, Lack, receive_drops};
+use std::sync::Arc;
 
 /// Devices in pairs, of which each shows the other as its link.
 const PAIRS: [&str; 2] = ["veth", "netkit"];
@@ -16,25 +16,16 @@ pub struct Card {
     /// Where its frames are read and written.
     pub socket: Arc<CardSocket>,
     dropped_before: u64,
-    _lock: NameLock,
-}
-
-/// A card that a bridge has the right to use.
-pub struct Chosen {
-    /// What it is.
-    pub device: Device,
-    lock: NameLock,
 }
 
 impl Card {
     /// Begins to receive.
-    pub fn open(chosen: Chosen) -> Result<Self, WanError> {
-        let Chosen { device, lock } = chosen;
+    pub fn open(device: Device) -> Result<Self, WanError> {
         let failed = |error| WanError::system("read the card's counters", error);
         let dropped_before = receive_drops(&device.name).map_err(failed)?;
         let socket = CardSocket::open(device.index, device.mtu, MARK)
             .map_err(|error| WanError::system("open a packet socket on the card", error))?;
-        Ok(Self { device, socket: Arc::new(socket), dropped_before, _lock: lock })
+        Ok(Self { device, socket: Arc::new(socket), dropped_before })
     }
 
     /// Frames that this host dropped since the beginning, before they could be read.
@@ -45,8 +36,8 @@ impl Card {
     }
 }
 
-/// Checks that two devices can be the cards of a bridge, and takes the right to them.
-pub fn choose(names: &[String; 2], take_over: bool) -> Result<[Chosen; 2], WanError> {
+/// Checks that two devices can be the cards of a bridge.
+pub fn choose(names: &[String; 2], take_over: bool) -> Result<[Device; 2], WanError> {
     require_rights()?;
     let devices = Device::all()?;
     let [a, b] = names.each_ref().map(|name| ethernet(name, &devices));
@@ -58,7 +49,7 @@ pub fn choose(names: &[String; 2], take_over: bool) -> Result<[Chosen; 2], WanEr
         }
         require_whole_packets(card)?;
     }
-    Ok([lock(a)?, lock(b)?])
+    Ok([a.clone(), b.clone()])
 }
 
 fn require_rights() -> Result<(), WanError> {
@@ -143,19 +134,6 @@ fn require_whole_packets(card: &Device) -> Result<(), WanError> {
         )));
     }
     Ok(())
-}
-
-fn lock(card: &Device) -> Result<Chosen, WanError> {
-    let failed = |error: io::Error| WanError::system("lock the card in /run/longhaul", error);
-    let namespace = Namespace::current_inode().map_err(failed)?;
-    let lock = NameLock::take(&format!("card-{namespace}-{}", card.index)).map_err(failed)?;
-    let name = &card.name;
-    let lock = lock.ok_or_else(|| {
-        usage(format!(
-            "{name} is in use by another `longhaul wan bridge`: end that one, or name another card"
-        ))
-    })?;
-    Ok(Chosen { device: card.clone(), lock })
 }
 
 fn usage(text: String) -> WanError {

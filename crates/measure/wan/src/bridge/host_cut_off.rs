@@ -2,9 +2,10 @@
 //! Cuts this host's own stack off from the cards of a bridge: it must not answer what passes, and nothing of its own may
 //! mix with it.
 //!
-//! A table of nftables drops what comes in at the cards, behind the packet sockets, and what goes out
-//! by them without the bridge's mark. Bridges, VLAN devices and sockets above the cards see and send nothing
-//! either. The kernel removes the table with the socket that owns it.
+//! A table of nftables for each card drops what comes in at it, behind the packet socket, and what goes out by it
+//! without the bridge's mark. Bridges, VLAN devices and sockets above the card see and send nothing either. The
+//! kernel removes the tables with the socket that owns them. Until then it lets nobody else make one of the same name, so
+//! no two bridges have the same card.
 
 use crate::error::WanError;
 use host::{Device, Lack, Nftables, NftablesError};
@@ -14,32 +15,48 @@ pub const MARK: u32 = 0x4c4a_0001;
 
 /// Holds while this host is cut off.
 pub struct HostCutOff {
-    _table: Nftables,
+    _tables: Nftables,
 }
 
 impl HostCutOff {
     /// Cuts the host off from both cards at once.
     pub fn new(cards: [&Device; 2]) -> Result<Self, WanError> {
         let mut nftables = Nftables::open().map_err(lacking)?;
-        nftables.run(&table(cards)).map_err(lacking)?;
-        Ok(Self { _table: nftables })
+        let tables = cards.map(table).concat();
+        if let Err(error) = nftables.run(&tables) {
+            return Err(in_use(cards, &mut nftables).unwrap_or_else(|| lacking(error)));
+        }
+        Ok(Self { _tables: nftables })
     }
 }
 
-fn table([a, b]: [&Device; 2]) -> String {
-    let name = format!("longhaul_bridge_{}_{}", a.index, b.index);
+fn table_name(card: &Device) -> String {
+    format!("longhaul_bridge_{}", card.index)
+}
+
+fn table(card: &Device) -> String {
     let chain = |name: &str, hook: &str, rule: &str| {
-        let devices = format!("devices = {{ \"{}\", \"{}\" }}", a.name, b.name);
         // Before whatever else there is at this hook.
-        let base = format!("type filter hook {hook} {devices} priority -500; policy drop;");
-        format!("chain {name} {{ {base} {rule} }}\n")
+        let base = format!("type filter hook {hook} device \"{}\" priority -500;", card.name);
+        format!("chain {name} {{ {base} policy drop; {rule} }}\n")
     };
     let own = format!("meta mark {MARK:#x} accept;");
-    format!(
-        "table netdev {name} {{ flags owner;\n{}{}}}\n",
-        chain("received", "ingress", ""),
-        chain("sent", "egress", &own)
-    )
+    let (received, sent) = (chain("received", "ingress", ""), chain("sent", "egress", &own));
+    format!("table netdev {} {{ flags owner;\n{received}{sent}}}\n", table_name(card))
+}
+
+/// The card that another bridge has, if that is why there are no tables.
+fn in_use(cards: [&Device; 2], nftables: &mut Nftables) -> Option<WanError> {
+    let tables = nftables.run("list tables netdev").ok()?;
+    let is_there = |card: &&&Device| {
+        let line = format!("table netdev {}", table_name(card));
+        tables.lines().any(|shown| shown.trim() == line)
+    };
+    let card = cards.iter().find(is_there)?;
+    Some(WanError::Usage(format!(
+        "{} is in use by another `longhaul wan bridge`: end that one, or name another card",
+        card.name
+    )))
 }
 
 fn lacking(error: NftablesError) -> WanError {
