@@ -6,13 +6,18 @@
     reason = "only this program knows that it has no second thread before it forks"
 )]
 
+mod bridge;
+
 use crate::{failure::Failure, print::print_json};
 use ::wan::{
-    Health, Report,
+    Health, LinkStatus, Report,
     background::{self, NetworkName},
 };
 use experiment::ExperimentError;
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 use units::Rate;
 
 const UP_EXAMPLES: &str = "\
@@ -78,6 +83,9 @@ pub enum Command {
         #[command(flatten)]
         name: NetworkArg,
     },
+    /// Connect two network cards by a scenario's path, so that real machines talk over it. Needs root.
+    #[command(after_help = bridge::EXAMPLES)]
+    Bridge(bridge::BridgeArgs),
     /// Measure the emulator's accuracy on this machine: rate, round trip, loss, queue limit. Needs root.
     #[command(after_help = CHECK_EXAMPLES)]
     Check {
@@ -122,16 +130,13 @@ pub fn run(command: Command) -> Result<(), Failure> {
             print_status(&status);
             Ok(())
         }
+        Command::Bridge(args) => bridge::run(args),
         Command::Check { json } => check(json),
     }
 }
 
-fn up(
-    file: &std::path::Path,
-    variant: Option<&str>,
-    set: &[String],
-    name: &NetworkName,
-) -> Result<(), Failure> {
+/// The first run of a scenario, or of one of its variants.
+fn first_run(file: &Path, variant: Option<&str>, set: &[String]) -> Result<scenario::Run, Failure> {
     let scenario = scenario::load(file, set).map_err(Failure::usage)?;
     let mut runs = scenario.runs.iter();
     let wanted = |run: &&scenario::Run| {
@@ -144,6 +149,16 @@ fn up(
     if scenario.runs.len() > 1 {
         errln!("using the first of {} runs: {}", scenario.runs.len(), run.id);
     }
+    Ok(run.clone())
+}
+
+fn up(
+    file: &Path,
+    variant: Option<&str>,
+    set: &[String],
+    name: &NetworkName,
+) -> Result<(), Failure> {
+    let run = &first_run(file, variant, set)?;
     lab::check_emulated_network(run)?;
     // The background process inherits the handles that keep these loaded.
     let controls = lab::LoadedControls::provide(run).map_err(ExperimentError::from)?;
@@ -163,6 +178,11 @@ fn print_status(status: &background::Status) {
     for node in &status.nodes {
         outln!("  {:<12} {:<12} {}", node.name, node.ipv4, node.ipv6);
     }
+    print_links(&status.links);
+    print_health(&status.emulator, &status.faults);
+}
+
+fn print_links(links: &[LinkStatus]) {
     outln!(
         "  {:<28} {:>12} {:>12} {:>8} {:>8} {:>8} {:>8} {:>12}",
         "link",
@@ -174,7 +194,7 @@ fn print_status(status: &background::Status) {
         "losses",
         "waiting B"
     );
-    for link in &status.links {
+    for link in links {
         outln!(
             "  {:<28} {:>12} {:>12} {:>8} {:>8} {:>8} {:>8} {:>12}",
             link.name,
@@ -187,7 +207,9 @@ fn print_status(status: &background::Status) {
             link.queue_bytes
         );
     }
-    let health = &status.emulator;
+}
+
+fn print_health(health: &Health, faults: &[String]) {
     outln!(
         "  emulator: {} frames, late by {:.0} us (median), {:.0} us (99 %), {:.0} us (worst)",
         health.deliveries,
@@ -195,7 +217,7 @@ fn print_status(status: &background::Status) {
         health.lateness_p99_us,
         health.lateness_max_us
     );
-    for fault in &status.faults {
+    for fault in faults {
         outln!("  INVALID: {fault}");
     }
 }

@@ -59,3 +59,4 @@ mod short;
 mod sim;
 mod ticket;
 mod wan;
+mod wan_bridge;

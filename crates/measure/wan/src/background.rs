@@ -235,7 +235,7 @@ fn status(name: &NetworkName, run: &Run, wan: &Wan, snapshot: &Snapshot) -> Stat
         up_s: snapshot.at.as_secs_f64(),
         hosts: wan.hosts().to_owned(),
         nodes: wan.nodes().iter().map(NodeAddress::of).collect(),
-        links: LinkStatus::all(wan, snapshot),
+        links: LinkStatus::all(wan.directed_links(), snapshot),
         emulator: snapshot.health.clone(),
         faults: snapshot.health.faults(),
     }

@@ -6,10 +6,13 @@
 //! under the ticket that the link gave it. The link decides in its own time, so it is enough to ask it before
 //! the next segment can have arrived.
 
-use crate::gso_frame::{Frame, FramePart};
+use crate::{
+    gso_frame::{Frame, FramePart},
+    port::Port,
+};
 use netmodel::{Fate, Link, LinkConfig, Packet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::{collections::VecDeque, fs::File, ops::Range};
+use std::{collections::VecDeque, ops::Range};
 use units::{Bytes, Duration, Timestamp};
 
 /// One direction of a link between two devices.
@@ -18,19 +21,33 @@ pub struct DirectedLink {
     pub link: LinkConfig,
     /// The longest time on the link that one delivered frame may span; zero delivers single packets.
     pub max_burst: Duration,
-    /// The device whose frames go in.
-    pub from: File,
-    /// The device that frames come out of.
-    pub to: File,
+    /// The port whose frames go in; none where they come out of another link.
+    pub from: Option<Port>,
+    /// Where frames come out.
+    pub to: Outlet,
+    /// Whether frames to groups are carried. Two hosts that know each other need none, and what their kernels send to
+    /// groups by themselves (multicast listener reports) would only spoil the counts.
+    pub carries_groups: bool,
+}
+
+/// Where the frames of a directed link come out.
+pub enum Outlet {
+    /// By a port.
+    Port(Port),
+    /// On the directed link of that number, at the moment of their arrival.
+    Link(usize),
 }
 
 /// A directed link that the emulator moves packets along.
 pub struct Running {
     pub link: Link,
-    pub from: File,
-    pub to: File,
+    pub from: Option<Port>,
+    pub to: Outlet,
+    pub carries_groups: bool,
     pub pending: VecDeque<Pending>,
     pub backlog: Backlog,
+    /// Frames that were too long for the port that they came out at.
+    pub too_long: u64,
     max_burst: Duration,
     /// Segments of which the link has not said what becomes of them, by their tickets.
     queued: Vec<Option<(Frame, usize)>>,
@@ -56,19 +73,39 @@ struct Run {
 
 impl Running {
     pub fn new(directed_link: DirectedLink) -> Self {
-        let DirectedLink { link, max_burst, from, to } = directed_link;
+        let DirectedLink { link, max_burst, from, to, carries_groups } = directed_link;
         let (mut link, pending) = (Link::new(link), VecDeque::new());
         link.reserve();
         let (backlog, queued) = (Backlog::default(), Vec::new());
-        Self { link, from, to, pending, backlog, max_burst, queued, last: None }
+        Self {
+            link,
+            from,
+            to,
+            carries_groups,
+            pending,
+            backlog,
+            too_long: 0,
+            max_burst,
+            queued,
+            last: None,
+        }
+    }
+
+    /// Takes in a frame that arrived at `now`, where the link is ([`catch_up`](Self::catch_up)): its packets go onto the link, a gap frame ends on it.
+    pub fn accept(&mut self, now: Timestamp, frame: &Frame) {
+        if frame.is_gap() {
+            self.offer_gap(now, frame);
+        } else if self.carries_groups || !frame.is_multicast() {
+            self.offer(now, frame);
+        }
     }
 
     /// Offers each segment of a frame, and queues runs of neighbours that survive for delivery.
-    pub fn offer(&mut self, now: Timestamp, frame: &Frame) {
+    fn offer(&mut self, now: Timestamp, frame: &Frame) {
         let mut run: Option<Run> = None;
         let (ect, flow) = (frame.is_ect(), frame.flow());
         for n in 0..frame.segments() {
-            let length = Bytes::new(frame.ip_length(n) as u64);
+            let length = Bytes::new(frame.packet_length(n) as u64);
             let fate = self.link.offer(now, Packet { length, ect, flow });
             if let Fate::Queued { ticket } = fate {
                 self.keep(ticket, frame, n);
@@ -199,9 +236,9 @@ impl Running {
     }
 
     /// Puts a gap frame onto the link, where it ends.
-    pub fn offer_gap(&mut self, now: Timestamp, frame: &Frame) {
+    fn offer_gap(&mut self, now: Timestamp, frame: &Frame) {
         // A link's sizes are those of IP packets and an overhead for what is around them.
-        let bytes = frame.ip_length(0) as u64 + self.link.config().overhead.get();
+        let bytes = frame.packet_length(0) as u64 + self.link.config().overhead.get();
         self.link.offer_gap(now, Bytes::new(bytes));
     }
 
@@ -230,10 +267,11 @@ impl Running {
         self.link.begin_schedule(now);
     }
 
-    /// Whether the device has another frame, asked without taking it.
+    /// Whether the port has another frame, asked without taking it.
     pub fn has_unread(&self) -> bool {
+        let Some(from) = &self.from else { return false };
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let mut device = [PollFd::new(&self.from, PollFlags::IN)];
+        let mut device = [PollFd::new(from, PollFlags::IN)];
         poll(&mut device, Some(&now)).is_ok_and(|ready| ready > 0)
     }
 }
@@ -301,10 +339,13 @@ mod tests {
             spacing: false,
             seed: 1,
         };
-        let null = || File::options().read(true).write(true).open("/dev/null").unwrap();
-        let (from, to) = (null(), null());
-        let mut directed_link =
-            Running::new(DirectedLink { link, max_burst: Duration::ZERO, from, to });
+        let mut directed_link = Running::new(DirectedLink {
+            link,
+            max_burst: Duration::ZERO,
+            from: None,
+            to: Outlet::Link(0),
+            carries_groups: false,
+        });
         // With the virtio-net header of 10 bytes; of the link, preamble, check sequence and inter-frame gap more.
         for (length, bytes) in [(60, 84), (4072, 4096)] {
             let free_at = directed_link.link.free_at().max(at(0));

@@ -14,7 +14,7 @@
 //!   tens of microseconds more, so the last part of a wait is spent polling ([`PollPolicy`]).
 
 use crate::{
-    directed_link::{DirectedLink, Running},
+    directed_link::{DirectedLink, Outlet, Running},
     gso_frame::{Frame, MAX_FRAME},
     health::{Health, Lateness},
     poll_policy::PollPolicy,
@@ -25,7 +25,7 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    io::{self, IoSlice, Read, Write},
+    io::{self, ErrorKind, IoSlice},
     os::fd::OwnedFd,
     sync::{Arc, mpsc},
     thread::JoinHandle,
@@ -50,6 +50,8 @@ pub struct LinkState {
     pub gap: Option<MeanAndDeviation>,
     /// Bytes that wait in the queue.
     pub queue_bytes: u64,
+    /// Frames that were too long for the device that they came out at.
+    pub too_long_at_end: u64,
 }
 
 /// Statistics of the emulator so far.
@@ -187,7 +189,9 @@ fn watch(directed_links: &[DirectedLink], wake: &OwnedFd) -> io::Result<OwnedFd>
     let readable = epoll::EventFlags::IN;
     epoll::add(&epoll, wake, epoll::EventData::new_u64(WAKE), readable)?;
     for (n, directed_link) in directed_links.iter().enumerate() {
-        epoll::add(&epoll, &directed_link.from, epoll::EventData::new_u64(n as u64), readable)?;
+        if let Some(from) = &directed_link.from {
+            epoll::add(&epoll, from, epoll::EventData::new_u64(n as u64), readable)?;
+        }
     }
     Ok(epoll)
 }
@@ -276,15 +280,42 @@ impl Loop {
                 directed_link.decide(decides_at);
                 continue;
             }
-            let due = directed_link.take_due().expect("the directed_link has a frame due");
-            let [headers, payload] = due.frame.parts();
-            let written =
-                directed_link.to.write_vectored(&[IoSlice::new(headers), IoSlice::new(payload)]);
-            self.write_errors += u64::from(written.is_err());
-            let late = now.since(release);
-            self.lateness.add(late);
-            self.clock.was_late(late);
+            self.deliver(n, now);
         }
+    }
+
+    /// Takes the frame that is due from a directed link to where it comes out.
+    fn deliver(&mut self, n: usize, now: Timestamp) {
+        let directed_link = &mut self.directed_links[n];
+        let due = directed_link.take_due().expect("the directed_link has a frame due");
+        let port = match &directed_link.to {
+            Outlet::Port(port) => port,
+            // It arrived when it was due, so lateness adds up nowhere on the way.
+            &Outlet::Link(next) => {
+                match due.frame.to_frame() {
+                    Ok(frame) => {
+                        let next = &mut self.directed_links[next];
+                        next.catch_up(due.release);
+                        next.accept(due.release, &frame);
+                    }
+                    Err(_) => self.malformed += 1,
+                }
+                return;
+            }
+        };
+        let [headers, payload] = due.frame.parts();
+        if !port.takes(&due.frame) {
+            directed_link.too_long += 1;
+        } else if let Err(error) = port.write(&[IoSlice::new(headers), IoSlice::new(payload)]) {
+            if error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error()) {
+                directed_link.too_long += 1;
+            } else {
+                self.write_errors += 1;
+            }
+        }
+        let late = now.since(due.release);
+        self.lateness.add(late);
+        self.clock.was_late(late);
     }
 
     /// How long epoll may sleep: until just before the next release, or for ever.
@@ -299,20 +330,26 @@ impl Loop {
         for _ in 0..READ_BATCH {
             let now = self.now();
             let directed_link = &mut self.directed_links[n];
-            let length = match directed_link.from.read(&mut self.buffer) {
-                Ok(length) => length,
+            let Some(from) = &directed_link.from else { return };
+            let frame = match from.read(&mut self.buffer) {
+                Ok(frame) => frame,
                 // So it says too while it is set down.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     return directed_link.backlog.is_gone();
+                }
+                // The kernel could not describe a frame, and has dropped it.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData) =>
+                {
+                    self.malformed += 1;
+                    continue;
                 }
                 Err(_) => return self.lose(n),
             };
             directed_link.catch_up(now);
             directed_link.backlog.frame_read(now, directed_link.link.free_at());
-            match Frame::parse(&self.buffer[..length]) {
-                Ok(frame) if frame.is_gap() => directed_link.offer_gap(now, &frame),
-                Ok(frame) if frame.is_multicast() => {}
-                Ok(frame) => directed_link.offer(now, &frame),
+            match Frame::parse(&self.buffer[frame]) {
+                Ok(frame) => directed_link.accept(now, &frame),
                 Err(_) => self.malformed += 1,
             }
         }
@@ -327,9 +364,10 @@ impl Loop {
 
     /// Watches a device no longer: someone deleted it, and it would be ready for ever to say so.
     fn lose(&mut self, n: usize) {
-        self.directed_links[n].backlog.is_gone();
-        self.devices_lost +=
-            u64::from(epoll::delete(&self.epoll, &self.directed_links[n].from).is_ok());
+        let directed_link = &mut self.directed_links[n];
+        directed_link.backlog.is_gone();
+        let Some(from) = &directed_link.from else { return };
+        self.devices_lost += u64::from(epoll::delete(&self.epoll, from).is_ok());
     }
 
     fn answer(&mut self) -> std::ops::ControlFlow<()> {
@@ -382,6 +420,7 @@ impl Loop {
                 },
                 gap: directed_link.link.spacing().and_then(GapStatistics::gap),
                 spacing: directed_link.link.spacing().filter(|_| with_bins).cloned(),
+                too_long_at_end: directed_link.too_long,
             }
         });
         Snapshot { at, directed_links: directed_links.collect(), health }

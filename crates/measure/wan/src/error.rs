@@ -55,6 +55,9 @@ pub enum WanError {
         /// The kernel's answer.
         error: io::Error,
     },
+    /// What was asked for contradicts itself or the machine.
+    #[error("{0}")]
+    Usage(String),
     /// No network of that name is up, or one is already.
     #[error("{0}")]
     State(String),
@@ -101,11 +104,20 @@ impl WanError {
     }
 }
 
+impl From<IprouteError> for WanError {
+    fn from(error: IprouteError) -> Self {
+        match error {
+            IprouteError::Missing(lack) => Self::Lacks(lack),
+            other => Self::State(other.to_string()),
+        }
+    }
+}
+
 impl ClassifyFailure for WanError {
     fn failure_class(&self) -> FailureClass {
         match self {
             Self::Lacks(_) => FailureClass::Lacks,
-            Self::NoSuchNode { .. } => FailureClass::Usage,
+            Self::NoSuchNode { .. } | Self::Usage(_) => FailureClass::Usage,
             _ => FailureClass::Failed,
         }
     }

@@ -57,7 +57,7 @@ pub struct Health {
     pub write_errors: u64,
     /// Frames with headers that made no sense.
     pub malformed: u64,
-    /// Devices that were deleted while the network was up.
+    /// Devices that were deleted while the network was up; of a bridge also cards that were set down.
     pub devices_lost: u64,
     /// How long a link idled while frames for it waited unread; of the links, the longest time.
     pub starved_s: f64,
@@ -130,7 +130,7 @@ impl Health {
             ),
             (self.write_errors, "frames were refused by the receiving device"),
             (self.malformed, "frames were not understood by the emulator"),
-            (self.devices_lost, "devices were deleted while the network was up"),
+            (self.devices_lost, "devices were deleted or set down while the network was up"),
         ] {
             if count > 0 {
                 faults.push(format!("{count} {what}"));

@@ -4,9 +4,11 @@
 //!
 //! [`Wan`] brings a run's network up inside the calling process; [`background`] keeps one up in the
 //! background for a person to try programs on; check measures what the emulator really gives
-//! on this machine. [`pacing_gateway`] paces what leaves by a real device.
+//! on this machine. [`bridge`] is the emulator between two real cards. [`pacing_gateway`] paces what leaves by a real device.
 
 pub mod background;
+pub mod bridge;
+mod card_socket;
 mod check;
 mod directed_link;
 mod emulator;
@@ -17,6 +19,7 @@ mod network;
 mod node;
 pub mod pacing_gateway;
 mod poll_policy;
+mod port;
 mod run_files;
 mod sys;
 

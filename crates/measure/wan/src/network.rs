@@ -11,11 +11,12 @@
 )]
 
 use crate::{
-    directed_link::DirectedLink,
+    directed_link::{DirectedLink, Outlet},
     emulator::{Emulator, Snapshot},
     error::WanError,
     health::Health,
     node::{NodeNetwork, families, node_named},
+    port::Port,
     run_files::HostsFile,
     sys,
 };
@@ -66,8 +67,9 @@ impl Wan {
             directed_links.push(DirectedLink {
                 link: directed_link.config,
                 max_burst: directed_link.direction.max_burst,
-                from: clone(&devices[n])?,
-                to: clone(&devices[n ^ 1])?,
+                from: Some(Port::Tap(clone(&devices[n])?)),
+                to: Outlet::Port(Port::Tap(clone(&devices[n ^ 1])?)),
+                carries_groups: false,
             });
             names.push(directed_link.name);
         }
@@ -221,8 +223,8 @@ pub struct LinkStatus {
 }
 
 impl LinkStatus {
-    pub(crate) fn all(wan: &Wan, snapshot: &Snapshot) -> Vec<Self> {
-        let directed_links = wan.directed_links().iter().zip(&snapshot.directed_links);
+    pub(crate) fn all(names: &[String], snapshot: &Snapshot) -> Vec<Self> {
+        let directed_links = names.iter().zip(&snapshot.directed_links);
         directed_links
             .map(|(name, directed_link)| Self {
                 name: name.clone(),

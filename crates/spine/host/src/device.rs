@@ -38,6 +38,12 @@ pub struct Device {
     pub qdisc: String,
     /// How many segments of TCP it takes in one packet.
     pub gso_max_segs: u32,
+    /// The bridge or bond that it belongs to.
+    pub master: Option<String>,
+    /// The device in this namespace that it is upon (a VLAN), or the other end of its pair (veth).
+    pub link: Option<String>,
+    /// What makes it a device: `vlan`, `veth` and others; none of hardware.
+    pub driver: Option<String>,
 }
 
 /// As `ip -json -details link show` writes it.
@@ -55,6 +61,14 @@ struct Shown {
     #[serde(default)]
     qdisc: String,
     gso_max_segs: Option<u32>,
+    master: Option<String>,
+    link: Option<String>,
+    linkinfo: Option<LinkInfo>,
+}
+
+#[derive(Deserialize)]
+struct LinkInfo {
+    info_kind: Option<String>,
 }
 
 impl From<Shown> for Device {
@@ -68,6 +82,9 @@ impl From<Shown> for Device {
             kind: shown.link_type,
             qdisc: shown.qdisc,
             gso_max_segs: shown.gso_max_segs.unwrap_or(65_535),
+            master: shown.master,
+            link: shown.link,
+            driver: shown.linkinfo.and_then(|info| info.info_kind),
         }
     }
 }
@@ -105,6 +122,54 @@ impl Device {
     /// iproute2 is missing or fails.
     pub fn by_index(index: u32) -> Result<Option<Self>, IprouteError> {
         Ok(shown()?.into_iter().find(|shown| shown.ifindex == index).map(Self::from))
+    }
+
+    /// All devices.
+    ///
+    /// # Errors
+    /// iproute2 is missing or fails.
+    pub fn all() -> Result<Vec<Self>, IprouteError> {
+        Ok(shown()?.into_iter().map(Self::from).collect())
+    }
+
+    /// Whether this host uses it as one that it has an address on: addresses that are valid beyond the link, and
+    /// the default routes that lead over it.
+    ///
+    /// # Errors
+    /// iproute2 is missing or fails.
+    pub fn addresses_and_default_routes(&self) -> Result<Vec<String>, IprouteError> {
+        #[derive(Deserialize)]
+        struct Addressed {
+            #[serde(default)]
+            addr_info: Vec<Address>,
+        }
+        #[derive(Deserialize)]
+        struct Address {
+            local: Option<String>,
+            family: String,
+            scope: String,
+        }
+        #[derive(Deserialize)]
+        struct Route {
+            dst: String,
+        }
+        let shown: Vec<Addressed> = iproute::ip_json(&["address", "show", "dev", &self.name])?;
+        let addresses = shown.into_iter().flat_map(|device| device.addr_info);
+        let mut uses: Vec<String> = addresses
+            .filter(|address| address.family == "inet" || address.scope == "global")
+            .filter_map(|address| Some(format!("the address {}", address.local?)))
+            .collect();
+        for family in ["-4", "-6"] {
+            let arguments = [family, "route", "show", "default", "dev", &self.name];
+            let routes: Vec<Route> = match iproute::ip_json(&arguments) {
+                // A kernel without the family.
+                Err(IprouteError::Refused { .. }) => Vec::new(),
+                routes => routes?,
+            };
+            let default = routes.iter().any(|route| route.dst == "default");
+            uses.extend(default.then(|| format!("the default route of IPv{}", &family[1..])));
+        }
+        Ok(uses)
     }
 
     /// Whether it is at an Ethernet link.
@@ -201,6 +266,20 @@ pub fn transmit_drops(name: &str) -> Option<u64> {
     Some(links.first()?.stats64.tx.dropped)
 }
 
+/// Packets that the device of that name received and the kernel dropped, for want of room or of time.
+///
+/// # Errors
+/// `/proc` does not show it.
+pub fn receive_drops(name: &str) -> io::Result<u64> {
+    // "eth0: rx bytes packets errs drop …"
+    const DROPS: usize = 3;
+    let table = fs::read_to_string("/proc/thread-self/net/dev")?;
+    let mut lines = table.lines().filter_map(|line| line.split_once(':'));
+    let line = lines.find(|(of, _)| of.trim() == name).map(|(_, counts)| counts);
+    let drops = line.and_then(|counts| counts.split_whitespace().nth(DROPS)?.parse().ok());
+    drops.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
 /// The names of all devices, found without iproute2.
 pub fn device_names() -> Vec<String> {
     // The one place that tells without asking by netlink.
@@ -254,15 +333,20 @@ mod tests {
              "link_type":"loopback","address":"00:00:00:00:00:00","gso_max_segs":65535},
             {"ifindex":7,"ifname":"eth0","flags":["BROADCAST"],"mtu":1500,"qdisc":"mq",
              "link_type":"ether","address":"02:00:00:00:00:07","altnames":["enp1s0"]},
-            {"ifindex":9,"ifname":"tun0","flags":["UP"],"mtu":1400,"link_type":"none"}]"#;
+            {"ifindex":9,"ifname":"tun0","flags":["UP"],"mtu":1400,"link_type":"none"},
+            {"ifindex":11,"link":"eth0","ifname":"eth0.5","flags":["UP"],"mtu":1500,"master":"br0",
+             "link_type":"ether","address":"02:00:00:00:00:07","linkinfo":{"info_kind":"vlan"}}]"#;
         let devices: Vec<Shown> = iproute::parse(text.as_bytes()).unwrap();
         let devices: Vec<Device> = devices.into_iter().map(Device::from).collect();
-        let [lo, eth0, tun0] = &devices[..] else { panic!("{devices:?}") };
+        let [lo, eth0, tun0, vlan] = &devices[..] else { panic!("{devices:?}") };
         assert!(lo.is_up && !lo.is_ethernet());
         assert!(!eth0.is_up && eth0.is_ethernet());
         assert_eq!(eth0.mac, Some(Mac([2, 0, 0, 0, 0, 7])));
         assert_eq!((eth0.qdisc.as_str(), eth0.gso_max_segs), ("mq", 65_535));
         assert_eq!((tun0.mac, tun0.mtu), (None, 1400));
+        assert_eq!((&eth0.driver, &eth0.link, &eth0.master), (&None, &None, &None));
+        let of_vlan = [&vlan.driver, &vlan.link, &vlan.master].map(|value| value.as_deref());
+        assert_eq!(of_vlan, [Some("vlan"), Some("eth0"), Some("br0")]);
     }
 
     #[test]

@@ -27,7 +27,7 @@ mod tcp_sockets;
 mod user;
 
 pub use closed_sockets::{ClosedSocket, ClosedSockets, socket_cookie};
-pub use device::{Device, DeviceHandle, Qdisc, device_names, transmit_drops};
+pub use device::{Device, DeviceHandle, Qdisc, device_names, receive_drops, transmit_drops};
 pub use iproute::IprouteError;
 pub use lack::Lack;
 pub use mac::Mac;
