@@ -107,6 +107,11 @@ impl SackStore {
         copy
     }
 
+    /// The details of a packet that has any.
+    pub(crate) fn get(&self, packet: &Packet) -> &AckDetails {
+        &self.kept[packet.window as usize]
+    }
+
     /// The details of a packet that has any, which are then forgotten.
     pub(crate) fn take(&mut self, packet: &Packet) -> Option<AckDetails> {
         if packet.flags & flag::SACK == 0 {

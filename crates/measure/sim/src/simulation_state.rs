@@ -50,6 +50,9 @@ impl SimulationState {
             self.connections.free_closed(&self.network);
         }
         let (owner, generation) = self.connections.allocate(user);
+        if let Some(capture) = &mut self.network.capture {
+            capture.opens(owner, hop);
+        }
         let (forward, backward) = (hop.forward, hop.backward);
         (owner, ConnectionRoute { owner, generation, forward, backward, header: self.tcp.header })
     }
