@@ -12,14 +12,13 @@
 mod connection_view;
 mod frame;
 
+pub(crate) use connection_view::OpenedConnection;
+
 use self::{
     connection_view::{ConnectionView, View},
     frame::{EthernetEnds, Headers},
 };
-use crate::{
-    packet::{Packet, PacketKind, SackStore},
-    plan::ConnectionPlan,
-};
+use crate::packet::{Packet, PacketKind, SackStore};
 use experiment::capture::{CapturedPacket, Heading, links_of};
 use scenario::{Family, Run, addresses};
 use std::{collections::BTreeMap, net::IpAddr};
@@ -99,9 +98,10 @@ impl CaptureLog {
     }
 
     /// A number stands for a new connection.
-    pub(crate) fn opens(&mut self, owner: u32, plan: &ConnectionPlan) {
-        let [server, client] = [&plan.from, &plan.to].map(|node| self.addresses[node]);
-        let view = ConnectionView::new(self.opened, [server, client], plan, self.header);
+    pub(crate) fn opens(&mut self, owner: u32, connection: &OpenedConnection<'_>) {
+        let OpenedConnection { server, client, .. } = *connection;
+        let [server, client] = [server, client].map(|node| self.addresses[node]);
+        let view = ConnectionView::new(self.opened, [server, client], connection, self.header);
         self.opened += 1;
         let at = owner as usize;
         if at == self.connections.len() {

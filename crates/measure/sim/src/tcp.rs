@@ -46,7 +46,7 @@ mod sender;
 mod tests;
 
 pub(crate) use carried::Carried;
-pub(crate) use connection::{Connection, ConnectionEvent, REQUEST};
+pub(crate) use connection::{Connection, ConnectionEvent};
 pub(crate) use connection_setup::ConnectionSetup;
 pub(crate) use content::Content;
 

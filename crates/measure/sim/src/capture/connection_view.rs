@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A connection as its packets' headers tell of it: from segments to sequence numbers.
 
-use crate::{
-    packet::{Packet, PacketKind, SACK_BLOCKS, SackStore, flag},
-    plan::ConnectionPlan,
-    tcp::REQUEST,
-};
+use crate::packet::{Packet, PacketKind, REQUEST, SACK_BLOCKS, SackStore, flag};
 use std::net::IpAddr;
+use units::Bytes;
 
 /// Where servers listen. The n-th connection has the n-th client port above the reserved ones.
 const SERVER_PORT: u16 = 80;
@@ -24,6 +21,18 @@ pub(super) struct View {
     pub(super) payload: u32,
     pub(super) is_ect: bool,
     pub(super) is_marked: bool,
+}
+
+/// What is known of a connection beforehand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenedConnection<'a> {
+    /// The node that sends data.
+    pub(crate) server: &'a str,
+    pub(crate) client: &'a str,
+    /// Bytes of payload in a full segment.
+    pub(crate) mss: u32,
+    /// The client's, which bounds its window.
+    pub(crate) rcvbuf: Bytes,
 }
 
 /// What TCP's header says.
@@ -65,15 +74,15 @@ impl ConnectionView {
     pub(super) fn new(
         n: u64,
         [server, client]: [IpAddr; 2],
-        plan: &ConnectionPlan,
+        opened: &OpenedConnection<'_>,
         header: u32,
     ) -> Self {
-        let largest = plan.rcvbuf.get();
+        let largest = opened.rcvbuf.get();
         let window_scale = (0..14).find(|scale| u16::try_from(largest >> scale).is_ok());
         Self {
             server: (server, SERVER_PORT.wrapping_add((n / CLIENT_PORTS) as u16)),
             client: (client, FIRST_CLIENT_PORT + (n % CLIENT_PORTS) as u16),
-            mss: plan.mss,
+            mss: opened.mss,
             header,
             window_scale: window_scale.unwrap_or(14),
             acknowledged: 0,
