@@ -10,7 +10,7 @@ use crate::{
     results_table, runs,
 };
 use experiment::{Method, Options, ReusePolicy, prepare_all};
-use record::{Summary, results::ScenarioResults};
+use record::{RunResults, Summary, results::ScenarioResults};
 use scenario::Scenario;
 use std::{
     num::NonZeroUsize,
@@ -181,6 +181,7 @@ fn run_scenario(args: RunArgs, method: &dyn Method) -> Result<(), Failure> {
     let options = Options { out: out.clone(), jobs, known, keep, command };
     let records = runs::run_all(&scenario.runs, method, &options)?;
     identical_repeats::warn_of_identical(&records);
+    warn_of_incomplete_captures(&records);
     let results = ScenarioResults::new(scenario.title, out, &records, scenario.baseline.as_deref());
     if json {
         print_json(&results);
@@ -204,6 +205,16 @@ fn run_scenario(args: RunArgs, method: &dyn Method) -> Result<(), Failure> {
     let of_flows = results.medians.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
     let of_traffic = results.traffic.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
     runs::check(&results.runs, of_flows.chain(of_traffic))
+}
+
+fn warn_of_incomplete_captures(records: &[RunResults]) {
+    for RunResults { manifest, .. } in records {
+        for capture in manifest.captures.iter().filter(|capture| !capture.complete) {
+            let (run, file) = (&manifest.id, &capture.file);
+            let reasons = capture.incomplete_reasons.join("; ");
+            errln!("warning: {run}: the capture {file} is not complete: {reasons}");
+        }
+    }
 }
 
 fn job_count(method: &dyn Method, asked: Option<NonZeroUsize>) -> Result<usize, Failure> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the tests of several crates share.
 
+pub mod captured;
 pub mod draft;
 pub mod fuzz;
 pub mod http_server;

@@ -216,10 +216,10 @@ impl Job<'_> {
                     begun: Instant::now(),
                     interrupted: self.interrupted,
                     on_progress: &mut |progress| self.tell(index, Message::Goes(progress)),
-                    on_partial_record: &mut |record| self.work.replace(&folder, record),
+                    on_partial_record: &mut |record| self.work.replace(&folder, record, &of_run),
                 },
             )?;
-            self.work.replace(&folder, &record)?;
+            self.work.replace(&folder, &record, &of_run)?;
             keep_logs(&of_run, &folder)?;
             fs::remove_dir_all(&of_run)
                 .map_err(|error| ExperimentError::file("remove", &of_run, error))?;

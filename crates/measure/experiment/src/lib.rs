@@ -6,11 +6,13 @@
 //! run_all   the runs' queue: what is on record is not run again, the rest goes to jobs
 //!   record_directories   where records lie, and what makes one outdated
 //!   obstacles            what is in the way of runs, said at once
+//! capture                captures of nodes, as files in pcapng
 //! manifest               the part of a record that does not depend on the method, with predictions of closed forms
 //! congestion_controls    those that runs name, with their parameters
 //! ```
 
 mod batch;
+pub mod capture;
 pub mod congestion_controls;
 mod error;
 mod machine;

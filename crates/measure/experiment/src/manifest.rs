@@ -40,6 +40,7 @@ pub fn of(run: &Run, method: &dyn Method, command: &[String], started: SystemTim
         invalid_reasons: Vec::new(),
         emulator: None,
         simulator: None,
+        captures: Vec::new(),
         scenario: serde_json::to_value(run).expect("a run is plain data"),
     }
 }

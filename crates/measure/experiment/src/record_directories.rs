@@ -11,7 +11,7 @@ use std::{
 
 /// What lies in a run's folder.
 pub enum Found {
-    /// Nothing, or a record that does not count, can't be read, or is of another version of a user's congestion control:
+    /// Nothing, or a record that does not count, can't be read, lacks a capture, or is of another version of a user's congestion control:
     /// it will be replaced.
     Nothing,
     /// The record of the run, by this program's sources or by others.
@@ -34,7 +34,9 @@ pub fn on_record(folder: &Path, run: &Run, method: &dyn Method) -> Result<Found,
         return Ok(Found::Changed);
     }
     let same_program = record.manifest.sources.as_deref() == Some(method.source_hash());
-    Ok(if record.manifest.valid && method.has_same_inputs(run, &record) {
+    let has_captures =
+        record.manifest.captures.iter().all(|capture| folder.join(&capture.file).exists());
+    Ok(if record.manifest.valid && has_captures && method.has_same_inputs(run, &record) {
         Found::Record { of_run: Box::new(record), same_program }
     } else {
         Found::Nothing
@@ -94,10 +96,21 @@ impl WorkDirectory {
 
     /// Puts a record where one may be that does not count. The new one is written whole before the
     /// old one is moved aside: however this ends, the folder holds a whole record or none.
-    pub fn replace(&self, folder: &Path, record: &Record) -> Result<(), ExperimentError> {
+    /// Captures of the record are moved there from `captures`.
+    pub fn replace(
+        &self,
+        folder: &Path,
+        record: &Record,
+        captures: &Path,
+    ) -> Result<(), ExperimentError> {
         let of_run = self.folder(&format!("record-{}", record.manifest.id))?;
         let (written, aside) = (of_run.join("new"), of_run.join("old"));
         record.write(&written)?;
+        for capture in &record.manifest.captures {
+            let from = captures.join(&capture.file);
+            fs::rename(&from, written.join(&capture.file))
+                .map_err(|e| ExperimentError::file("keep the capture", &from, e))?;
+        }
         if folder.exists() {
             fs::rename(folder, &aside)
                 .map_err(|e| ExperimentError::file("move aside", folder, e))?;

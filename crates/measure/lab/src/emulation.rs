@@ -2,6 +2,7 @@
 //! One run by the method `emu`: real kernel TCP and real programs over an emulated network.
 
 use crate::{
+    captures::Captures,
     client,
     congestion_controls::LoadedControls,
     ended::Ended,
@@ -114,6 +115,7 @@ fn own_congestion_control(name: &str) -> Option<String> {
 fn emulate(run: &Run, emulation: &Emulation, context: &RunContext<'_>) -> Result<Record, LabError> {
     let controls = LoadedControls::provide(run)?;
     let wan = Wan::up(run)?;
+    let captures = Captures::start(&wan, run, context.folder)?;
     let mut plans = Vec::new();
     for (n, flow) in (0..).zip(&run.flows) {
         let payload = flow.bytes.map(|bytes| emulation.payload(context.shared, bytes));
@@ -132,6 +134,8 @@ fn emulate(run: &Run, emulation: &Emulation, context: &RunContext<'_>) -> Result
     let gateways = gateways.stop();
     pacing_faults.extend(pacing_gateways::faults(&gateways));
     drop(servers);
+    // The last: what servers send at their end is in the counts of the links, too.
+    let captures = captures.stop()?;
     if context.is_interrupted() {
         return Err(ExperimentError::Interrupted.into());
     }
@@ -157,6 +161,7 @@ fn emulate(run: &Run, emulation: &Emulation, context: &RunContext<'_>) -> Result
         took_place,
         sysctls,
         congestion_controls: controls.on_record(),
+        captures,
         command: context.command,
     }))
 }

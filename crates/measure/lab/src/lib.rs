@@ -10,6 +10,7 @@
 //! what arrived is hashed (`payload`), and everything that was seen is put together (`recording`). What cannot be emulated is
 //! said beforehand (`preflight`).
 
+mod captures;
 mod client;
 mod congestion_controls;
 mod emulation;

@@ -58,6 +58,8 @@ pub struct Observed<'a> {
     pub sysctls: BTreeMap<String, manifest::NodeSettings>,
     /// longhaul's congestion controls, with their parameters.
     pub congestion_controls: &'a BTreeMap<String, manifest::CongestionControl>,
+    /// Captures of nodes.
+    pub captures: Vec<manifest::Capture>,
     /// The command line.
     pub command: &'a [String],
 }
@@ -240,6 +242,7 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
         valid: reasons.is_empty(),
         invalid_reasons: reasons,
         emulator: Some(emulator(observed)),
+        captures: observed.captures.clone(),
         ..experiment::manifest::of(run, observed.method, observed.command, observed.started)
     }
 }

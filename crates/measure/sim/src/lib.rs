@@ -11,6 +11,7 @@
 //!    ├─ tcp                 both ends of a connection
 //!    ├─ sender_qdisc        pacing between a sender and its first link
 //!    ├─ network             link directions, and packets on their way over paths, many at a time at junctions
+//!    ├─ capture             what captured nodes send and receive, as frames
 //!    └─ observe             samples and the summary
 //! ```
 //! [`Simulated`] is the method of an experiment.
@@ -24,6 +25,7 @@
 //! At the end of every run, and whenever an outcome is asked for, it is asserted that every packet and
 //! byte that was sent was delivered, dropped or lost, or is on its way.
 
+mod capture;
 mod connection_table;
 mod event_queue;
 mod file_log;

@@ -6,15 +6,16 @@
 
 use crate::{Outcome, Simulation, Unsupported};
 use experiment::{
-    ExperimentError, Method, Obstacle, Obstacles, Progress, RunContext, congestion_controls,
-    manifest,
+    ExperimentError, Method, Obstacle, Obstacles, Progress, RunContext,
+    capture::{CaptureFile, CaptureSource},
+    congestion_controls, manifest,
 };
 use record::{
     Record,
     manifest::{CongestionControl, Manifest, SimulatorSpeed},
 };
-use scenario::Run;
-use std::{collections::BTreeMap, time::Duration};
+use scenario::{Node, Run};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 /// Events between two looks at the clock and at the signals: some 10 to 50 ms.
 const STEP: u64 = 200_000;
@@ -80,11 +81,13 @@ impl Method for Simulated {
                 ..manifest::of(run, self, context.command, context.started)
             },
             simulation: Simulation::new(run).map_err(unsupported)?,
+            captures: captures(run, context.folder)?,
         };
         let (mut next_news, mut next_partial) = (Duration::ZERO, FIRST_PARTIAL);
         // After a fault the simulation is half done, so it gives no partial record.
         let fault = |fault| ExperimentError::Fault { run: run.id.clone(), fault };
         while congestion::catch_fault(|| going.simulation.advance(STEP)).map_err(fault)? {
+            going.write_captures();
             let progress = going.progress(context);
             if context.is_interrupted() {
                 context.partial_record(&going.partial("stopped", &progress))?;
@@ -103,14 +106,32 @@ impl Method for Simulated {
         let progress = going.progress(context);
         context.progress(progress);
         let faults = going.simulation.faults();
+        going.end_captures();
         Ok(going.record(faults, &progress))
     }
+}
+
+/// The files of captured nodes, in the order of the nodes. Their time 0 is the record's.
+fn captures(run: &Run, folder: &Path) -> Result<Vec<CaptureFile>, ExperimentError> {
+    let create = |node: &Node| {
+        let source = CaptureSource {
+            run,
+            method: Simulated.name(),
+            node: &node.name,
+            capture: node.capture?,
+            os: None,
+            zero_unix_ns: 0,
+        };
+        Some(CaptureFile::create(folder, &source))
+    };
+    run.nodes.iter().filter_map(create).collect()
 }
 
 /// A run under way.
 struct Going {
     manifest: Manifest,
     simulation: Simulation,
+    captures: Vec<CaptureFile>,
 }
 
 impl Going {
@@ -122,6 +143,19 @@ impl Going {
             events: self.simulation.events(),
             wall: context.elapsed(),
         }
+    }
+
+    /// What was captured goes to the files of its nodes.
+    fn write_captures(&mut self) {
+        let Self { simulation, captures, .. } = self;
+        simulation.take_captured(|node, packet| captures[node].packet(packet));
+    }
+
+    /// A simulation drops nothing for a capture.
+    fn end_captures(&mut self) {
+        self.write_captures();
+        let ended = self.captures.drain(..).map(|capture| capture.finish(0));
+        self.manifest.captures = ended.collect();
     }
 
     /// Record of the intermediate results, marked as invalid.

@@ -17,12 +17,14 @@ pub(crate) use link_direction::LinkDirection;
 
 use self::link_direction::{Arriving, FarEnd};
 use crate::{
+    capture::CaptureLog,
     event_queue::{EventId, EventKind, EventQueue},
     junction::Junction,
     packet::{Packet, PacketAccount, PacketCount, SackStore, flag},
     sender_qdisc::{PacketPacing, SenderQdisc},
     winner_tree::NEVER,
 };
+use experiment::capture::Heading;
 use netmodel::{Fate, Link, pacing::GapFrames};
 use units::{Bytes, Timestamp};
 
@@ -61,6 +63,8 @@ pub(crate) struct Network {
     on_their_way: Vec<u32>,
     /// Arrivals at the ends of link directions so far.
     pub(crate) arrivals: u64,
+    /// What nodes send and receive, if any are captured.
+    pub(crate) capture: Option<Box<CaptureLog>>,
 }
 
 impl Network {
@@ -132,6 +136,9 @@ impl Network {
             self.on_their_way.resize(owner + 1, 0);
         }
         self.on_their_way[owner] += 1;
+        if let Some(capture) = &mut self.capture {
+            capture.sent(&packet);
+        }
         let number = self.paths[packet.path as usize];
         if paced.is_none() && self.directions[number as usize].qdisc.is_none() {
             self.offer(events, now, packet);
@@ -175,9 +182,13 @@ impl Network {
         let (Arriving { packet, .. }, next) = self.directions[number as usize].take();
         events.arrival(source, next);
         self.arrivals += 1;
+        self.note(now, number, Heading::Inbound, &packet);
         if self.paths[packet.path as usize] != END {
             self.offer(events, now, packet);
             return None;
+        }
+        if let Some(capture) = &mut self.capture {
+            capture.delivered(&packet);
         }
         self.account.delivered.add(&packet);
         self.on_their_way[packet.owner as usize] -= 1;
@@ -202,6 +213,7 @@ impl Network {
             let (Arriving { at, packet }, next) = self.directions[from as usize].take();
             junction.heads.set(first.number, next);
             self.arrivals += 1;
+            self.note(at, from, Heading::Inbound, &packet);
             self.offer(events, at, packet);
         }
     }
@@ -220,11 +232,20 @@ impl Network {
         }
     }
 
+    /// A packet passes an end of a link direction, whose node may be captured.
+    #[inline]
+    fn note(&mut self, at: Timestamp, number: u32, heading: Heading, packet: &Packet) {
+        if let Some(capture) = &mut self.capture {
+            capture.passes(at, number, heading, packet, &self.sack_store);
+        }
+    }
+
     /// Offers a packet to the next link direction of its path. It is modified only in its final
     /// location: a copy of what was written a moment ago in smaller pieces waits for the processor to write
     /// them.
     fn offer(&mut self, events: &mut EventQueue, now: Timestamp, packet: Packet) {
         let number = self.paths[packet.path as usize];
+        self.note(now, number, Heading::Outbound, &packet);
         let direction = &mut self.directions[number as usize];
         let ect = packet.flags & flag::ECT != 0;
         let length = Bytes::new(packet.length.into());

@@ -60,6 +60,9 @@ pub(crate) struct Packet {
     pub flags: u8,
 }
 
+/// Bytes of a client's request beyond headers: a line and a few fields.
+pub(crate) const REQUEST: u32 = 150;
+
 /// The most selective blocks that fit an acknowledgement with timestamps.
 pub(crate) const SACK_BLOCKS: usize = 3;
 
@@ -105,6 +108,11 @@ impl SackStore {
             copy.window = self.keep(self.kept[packet.window as usize].clone());
         }
         copy
+    }
+
+    /// The details of a packet that has any.
+    pub(crate) fn get(&self, packet: &Packet) -> &AckDetails {
+        &self.kept[packet.window as usize]
     }
 
     /// The details of a packet that has any, which are then forgotten.

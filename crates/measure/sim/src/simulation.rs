@@ -2,6 +2,7 @@
 //! A run in virtual time.
 
 use crate::{
+    capture::CaptureLog,
     connection_table::{ConnectionTable, ConnectionUser},
     event_queue::{EventId, EventKind, EventQueue},
     file_log::FileLog,
@@ -13,6 +14,7 @@ use crate::{
     tcp::ConnectionEvent,
     traffic::{TrafficHandle, TrafficState},
 };
+use experiment::capture::CapturedPacket;
 use record::{OfferedFiles, Series, Summary};
 use scenario::{Flow, Run};
 use units::{Bytes, Timestamp};
@@ -82,6 +84,7 @@ impl Simulation {
         };
         planner.set_classes();
         let mut network = planner.network;
+        network.capture = CaptureLog::of(run);
         let mut events = EventQueue::new(network.number_arrival_sources(network.junctions()));
         let kept: Vec<KeptConnections> = run
             .flows
@@ -266,6 +269,17 @@ impl Simulation {
         self.state.settle();
         self.observer.sample(&mut self.state, &self.flows);
         self.state.network.assert_conservation();
+    }
+
+    /// Hands over what captured nodes have sent and received since this was last called, in order of time, each packet
+    /// with the number of its node among those that are captured.
+    pub fn take_captured(&mut self, each: impl FnMut(usize, &CapturedPacket<'_>)) {
+        if self.state.network.capture.is_some() {
+            self.state.settle();
+        }
+        if let Some(capture) = &mut self.state.network.capture {
+            capture.take(each);
+        }
     }
 
     /// Virtual time.

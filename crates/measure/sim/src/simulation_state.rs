@@ -2,6 +2,7 @@
 //! What flows and traffic act on: virtual time, the event queue, the network, the connections.
 
 use crate::{
+    capture::OpenedConnection,
     connection_table::{ConnectionTable, ConnectionUser},
     event_queue::EventQueue,
     file_log::FileLog,
@@ -50,6 +51,11 @@ impl SimulationState {
             self.connections.free_closed(&self.network);
         }
         let (owner, generation) = self.connections.allocate(user);
+        if let Some(capture) = &mut self.network.capture {
+            let ConnectionPlan { from: server, to: client, mss, rcvbuf, .. } = hop;
+            let (mss, rcvbuf) = (*mss, *rcvbuf);
+            capture.opens(owner, &OpenedConnection { server, client, mss, rcvbuf });
+        }
         let (forward, backward) = (hop.forward, hop.backward);
         (owner, ConnectionRoute { owner, generation, forward, backward, header: self.tcp.header })
     }

@@ -18,6 +18,7 @@ mod health;
 mod network;
 mod node;
 pub mod pacing_gateway;
+pub mod packet_ring;
 mod poll_policy;
 mod port;
 mod run_files;
@@ -28,7 +29,8 @@ pub use emulator::{LinkState, Snapshot};
 pub use error::WanError;
 pub use health::Health;
 pub use network::{LinkStatus, Wan, lacking};
-pub use node::{NodeAddress, NodeNetwork, device_name};
+pub use node::{NodeAddress, NodeNetwork};
+pub use scenario::addresses::device as device_name;
 
 /// Of threads that move packets, and of those that measure them: above senders of traffic, whose packets are to be read.
 const REAL_TIME_PRIORITY: i32 = 10;

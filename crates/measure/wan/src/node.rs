@@ -11,7 +11,10 @@
 
 use crate::{error::WanError, sys};
 use host::{Namespace, iproute, sysctl};
-use scenario::{Family, Link, Node, Routes, Run};
+use scenario::{
+    Family, Link, Node, Routes, Run,
+    addresses::{self, device as device_name},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt::Write as _,
@@ -73,12 +76,11 @@ impl NodeNetwork {
         let open = || File::open("/proc/thread-self/net/dev");
         let counters =
             namespace.run(open).map_err(|e| WanError::system("open a node's /proc/net/dev", e))?;
-        let [high, low] = (n + 1).to_be_bytes();
         let node = Self {
             name: node.name.clone(),
             namespace,
-            ipv4: Ipv4Addr::new(10, 110, high, low),
-            ipv6: Ipv6Addr::new(0xfd6c, 0x6f6e, 0x6768, 0, 0, 0, 0, n + 1),
+            ipv4: addresses::ipv4(n),
+            ipv6: addresses::ipv6(n),
             counters,
         };
         // Before there are devices, which take it over: of a device's own value and that for all,
@@ -284,14 +286,8 @@ impl<'a> End<'a> {
     }
 }
 
-/// Name of the devices of a run's n-th link, on either node.
-pub fn device_name(link: usize) -> String {
-    format!("wan{link}")
-}
-
 fn mac(link: usize, end: usize) -> String {
-    let [high, low] = (link as u16).to_be_bytes();
-    format!("02:6c:68:{high:02x}:{low:02x}:{:02x}", end + 1)
+    addresses::mac(link, end).map(|byte| format!("{byte:02x}")).join(":")
 }
 
 /// The network of this one address.

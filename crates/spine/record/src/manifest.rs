@@ -86,6 +86,9 @@ pub struct Manifest {
     /// Work and speed of the simulator; null for other methods.
     #[serde(default)]
     pub simulator: Option<SimulatorSpeed>,
+    /// The captures of nodes, which lie with the record.
+    #[serde(default)]
+    pub captures: Vec<Capture>,
     /// The scenario as run: expanded, with every default filled in.
     #[serde(default)]
     pub scenario: serde_json::Value,
@@ -231,6 +234,30 @@ pub struct EmulatorHealth {
     /// Further figures, as the emulator names them.
     #[serde(flatten)]
     pub more: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A capture of the packets of one node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capture {
+    /// The node.
+    pub node: String,
+    /// The file's name in the record's folder (pcapng).
+    pub file: String,
+    /// Bytes kept of each packet.
+    pub snap_bytes: u32,
+    /// Packets in the file.
+    pub packets: u64,
+    /// Their bytes on the device, whole.
+    pub bytes: u64,
+    /// Packets that passed and that the kernel did not keep for the capture.
+    pub dropped: u64,
+    /// The timestamp that is the record's time 0, in nanoseconds since 1970.
+    pub zero_unix_ns: u64,
+    /// Whether every packet of the run is in it.
+    pub complete: bool,
+    /// Why not.
+    #[serde(default)]
+    pub incomplete_reasons: Vec<String>,
 }
 
 /// Work of the simulator, and its speed on this machine. Records of equal runs differ only here.

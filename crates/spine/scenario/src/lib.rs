@@ -19,6 +19,7 @@
 //!
 //! Everything but [`load`] is pure: no I/O, no clock, and the same text gives the same runs.
 
+pub mod addresses;
 pub mod app_rate;
 mod congestion_level;
 mod diagnostics;
@@ -47,11 +48,11 @@ pub use draws::{FileArrival, FileArrivals, Random};
 pub use limits::PathLimits;
 pub use routes::{Leg, Routes};
 pub use run::{
-    Bottleneck, Burst, ChangingRate, Client, Congestion, Direction, Discipline, Family, FileSize,
-    Flow, FlowPacing, Heading, Hop, JitterDistribution, LatePackets, Link, LinkImpairments,
-    LinkOutage, LinkPolicer, Loss, LossDetection, Node, PacingRtt, PacingSettings, PacketJitter,
-    Profile, Queue, Recovery, Reference, Run, Setting, Signalling, Source, Tcp, Thresholds,
-    Traffic, Variant,
+    Bottleneck, Burst, Capture, ChangingRate, Client, Congestion, Direction, Discipline, Family,
+    FileSize, Flow, FlowPacing, Heading, Hop, JitterDistribution, LatePackets, Link,
+    LinkImpairments, LinkOutage, LinkPolicer, Loss, LossDetection, Node, PacingRtt, PacingSettings,
+    PacketJitter, Profile, Queue, Recovery, Reference, Run, Setting, Signalling, Source, Tcp,
+    Thresholds, Traffic, Variant,
 };
 pub use scenario::{Axis, Scenario, load};
 pub use seeds::fnv_1a;

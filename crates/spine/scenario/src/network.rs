@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use units::{Bytes, Duration, Probability, Rate};
 use values::{CcName, LossProbability, NodePair, PositiveDuration, Sysctls};
 
+mod capture;
 mod changing_rate;
 mod count;
 mod discipline;
@@ -25,6 +26,7 @@ mod tcp;
 mod traffic;
 mod values;
 
+pub(crate) use capture::CaptureSpec;
 pub(crate) use discipline::{DisciplineSpec, RedSpec};
 pub(crate) use pacing::{BottleneckSpec, HopPacing};
 pub(crate) use traffic::{BackgroundSpec, SourceSpec, TrafficSpec, arrivals};
@@ -63,6 +65,7 @@ pub(crate) struct NodeSpec {
     pub tcp_rmem_max: Option<Located<Size>>,
     pub tcp_wmem_max: Option<Located<Size>>,
     pub sysctl: BTreeMap<String, String>,
+    pub capture: Option<CaptureSpec>,
 }
 
 #[derive(Debug, Clone)]
@@ -235,10 +238,12 @@ fn node(mut fields: Fields<'_>) -> Option<Vec<NodeSpec>> {
     let tcp_rmem_max = fields.optional("tcp_rmem_max");
     let tcp_wmem_max = fields.optional("tcp_wmem_max");
     let sysctl = fields.optional("sysctl").map_or_else(BTreeMap::new, |Sysctls(s)| s);
+    let capture = capture::capture(&mut fields);
     let location = fields.location().clone();
     fields.finish();
     let name = name?;
-    Some(copies?.of(NodeSpec { location, name, cc, tcp_rmem_max, tcp_wmem_max, sysctl }))
+    let spec = NodeSpec { location, name, cc, tcp_rmem_max, tcp_wmem_max, sysctl, capture };
+    Some(copies?.of(spec))
 }
 
 fn link(mut fields: Fields<'_>) -> Option<Vec<LinkSpec>> {

@@ -22,6 +22,7 @@ use length::{LEAST_PACKETS, length};
 use names::first_faults;
 use units::{Bytes, Duration};
 
+mod capture;
 mod context;
 mod discipline;
 mod jittered;
@@ -66,6 +67,7 @@ pub(crate) struct Network {
 pub(crate) fn resolve(spec: NetworkSpec, file: &Location, problems: &Problems) -> Option<Network> {
     names::check(&spec, file, problems);
     check_mtus(&spec, problems);
+    capture::check(&spec, problems);
     first_faults(&spec.links, problems, |link| discipline::check(link, problems));
     if !problems.is_empty() {
         return None;
@@ -80,12 +82,12 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Location, problems: &Problems) -
             direction.discipline = discipline::of_direction(name, direction, spec, *rtt, problems);
         }
     }
+    let family = spec.family;
     let mut nodes = Vec::new();
     let in_flight = routes.largest_in_flight(&links);
     first_faults(&spec.nodes, problems, |spec| {
-        nodes.push(node(spec, in_flight.get(spec.name.as_str()).copied(), problems));
+        nodes.push(node(spec, family, in_flight.get(spec.name.as_str()).copied(), problems));
     });
-    let family = spec.family;
     let context =
         NetworkContext { family, nodes: &nodes, links: &links, routes: &routes, problems };
     let mut flows = Vec::new();
@@ -200,7 +202,7 @@ fn size_queues(direction: &mut Direction, spec: &DirectionSpec, longest: Duratio
     direction.mark = spec.mark.as_ref().and_then(|mark| length(mark.value, 1, spec, longest));
 }
 
-fn node(spec: &NodeSpec, paths: Option<InFlight>, problems: &Problems) -> Node {
+fn node(spec: &NodeSpec, family: Family, paths: Option<InFlight>, problems: &Problems) -> Node {
     let bytes = |key: &str, size: Option<&Located<Size>>| {
         let size = size?;
         let sized = buffer(size.value, paths);
@@ -219,6 +221,7 @@ fn node(spec: &NodeSpec, paths: Option<InFlight>, problems: &Problems) -> Node {
         name: spec.name.as_str().to_owned(),
         cc: spec.cc.clone(),
         sysctl: spec.sysctl.clone(),
+        capture: spec.capture.as_ref().map(|capture| capture::of_node(capture, family)),
     }
 }
 

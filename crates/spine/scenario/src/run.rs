@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use units::{Bytes, Duration};
 
+mod capture;
 mod discipline;
 mod family;
 mod flow;
@@ -16,6 +17,7 @@ mod queue;
 mod tcp;
 mod traffic;
 
+pub use capture::Capture;
 pub use discipline::{Discipline, Thresholds};
 pub use family::Family;
 pub use flow::{Client, Flow, Hop, Signalling};
@@ -128,6 +130,10 @@ pub struct Node {
     pub tcp_wmem_max: Option<Bytes>,
     /// Further kernel settings by their dotted names, all under `net.`.
     pub sysctl: BTreeMap<String, String>,
+    /// Whether its packets are captured, and what of them. Not written where there is none, so that a record from before
+    /// there were captures is still one of the same run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Capture>,
 }
 
 /// A paper's measurement or statement, for comparison with the results of this run.

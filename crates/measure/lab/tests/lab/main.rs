@@ -3,6 +3,7 @@
 
 mod background;
 mod buffers;
+mod capture;
 mod classes;
 mod common;
 mod congestion;

@@ -10,14 +10,12 @@ use super::{
 };
 use crate::{
     event_queue::EventKind,
-    packet::{AckDetails, Packet, PacketKind, flag},
+    packet::{AckDetails, Packet, PacketKind, REQUEST, flag},
 };
 use congestion::{Decision, Params};
 use scenario::{Profile, Tcp};
 use units::{Bytes, Duration, Timestamp};
 
-/// Bytes of a client's request beyond headers: a line and a few fields.
-const REQUEST: u32 = 150;
 /// What a client waits for the first answer before it asks again (RFC 6298 section 2), then twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// How long a receiver waits for the rest of a frame that was lost on the way: no link's `max_burst` should be

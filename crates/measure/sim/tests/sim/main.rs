@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Simulated TCP against closed forms, published cells and its own earlier results.
 
+mod capture;
 mod common;
 mod determinism;
 mod golden;

@@ -96,6 +96,7 @@ fn manifest() -> Manifest {
         invalid_reasons: Vec::new(),
         emulator: Some(manifest::EmulatorHealth::default()),
         simulator: None,
+        captures: vec![manifest::Capture { node: "server".into(), ..manifest::Capture::default() }],
         scenario: serde_json::json!({"link": [{"name": "haul"}]}),
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Scenario files: what they mean, what is refused and how, and how they expand into runs.
 
+mod capture;
 mod count;
 mod discipline;
 mod expand;

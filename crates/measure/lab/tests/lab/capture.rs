@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Captures of emulated nodes, read back by another parser and compared with the record. Takes root.
+
+use crate::common::{Measured, credible, one_of_two};
+use experiment::{Options, ReusePolicy, run_all};
+use longhaul_lab::Emulation;
+use record::{RunResults, manifest::Capture};
+use scenario::Scenario;
+use std::path::Path;
+use testkit::{
+    captured::{Captured, PayloadCount},
+    draft::Draft,
+};
+
+/// Bytes of payload in a segment: 1500 less headers with timestamps.
+const MSS: u32 = 1448;
+
+fn scenario(link: &str, node: &str) -> Scenario {
+    let draft = Draft::new("Captured", "timeout=20s")
+        .node("source", node)
+        .node("sink", node)
+        .link("source", "sink", link)
+        .flow("source", "sink", "bytes=8MB");
+    Scenario::parse(&draft.to_string(), "test", &[] as &[&str]).expect("a sound scenario")
+}
+
+fn run(scenario: &Scenario, out: &Path) -> RunResults {
+    let options = Options {
+        out: out.to_owned(),
+        jobs: 1,
+        known: ReusePolicy::default(),
+        keep: false,
+        command: Vec::new(),
+    };
+    let method = Emulation::new("no depots");
+    let results = run_all(&scenario.runs, &method, &options, |_| ());
+    results.unwrap_or_else(|error| panic!("{error}")).remove(0)
+}
+
+fn check(what: &str, found: u64, expected: u64, wrong: &mut Vec<String>) {
+    println!("{what}: {found}, on record {expected}");
+    if found != expected {
+        wrong.push(format!("{what}: {found}, on record {expected}"));
+    }
+}
+
+#[test]
+fn capture_agrees_with_the_record_of_a_lossy_run() {
+    let _turn = one_of_two();
+    let link = "rate=60mbit queue=1bdp delay=10ms loss=0.5%";
+    credible(|| {
+        let out = tempfile::tempdir().expect("a writable folder");
+        let scenario = scenario(link, "capture=true");
+        let results = run(&scenario, &out.path().join("out"));
+        let folder = out.path().join("out").join(&results.manifest.id);
+        let [source, sink] =
+            ["source", "sink"].map(|node| Captured::open(&folder.join(format!("{node}.pcapng"))));
+        let mut wrong = Vec::new();
+        for (capture, file) in results.manifest.captures.iter().zip([&source, &sink]) {
+            assert!(capture.complete && !file.is_cut, "{capture:?}");
+            assert_eq!((file.statistics, file.drops), (1, 0));
+            assert_eq!(file.packets.len() as u64, capture.packets);
+            assert!(file.packets.iter().all(|packet| packet.kept <= 96), "snap length");
+            assert!(file.packets.iter().all(|packet| packet.unix_ns > capture.zero_unix_ns));
+            assert!(file.packets.is_sorted_by_key(|packet| packet.unix_ns), "in order");
+        }
+        let sent = PayloadCount::of(source.segments(true), MSS);
+        let arrived = PayloadCount::of(sink.segments(false), MSS);
+        let (flow, link) = (&results.summary.flows[0], &results.summary.links[0]);
+        let content = flow.bytes_expected.expect("it has a size");
+        let header = sent.unique - content;
+        assert!(header < 1000, "a response's header section: {header}");
+        assert_eq!(arrived.unique, sent.unique);
+        check("retransmissions", sent.repeated, flow.retransmits.unwrap(), &mut wrong);
+        let on_link = link.segments + link.queue_drops;
+        check("segments sent", sent.segments, on_link, &mut wrong);
+        check("segments arrived", arrived.segments, link.segments - link.losses, &mut wrong);
+        let lost = link.losses + link.queue_drops;
+        check("lost between", sent.segments - arrived.segments, lost, &mut wrong);
+        for (n, flag) in ["SYN", "FIN"].iter().enumerate() {
+            let counts = [true, false].map(|outbound| {
+                source.segments(outbound).filter(|segment| segment.flags[n]).count()
+            });
+            // Each end's, and again if the link took one.
+            assert!(counts.iter().all(|count| (1..=3).contains(count)), "{flag}: {counts:?}");
+        }
+        Measured { wrong, faults: results.manifest.invalid_reasons.clone() }
+    });
+}
+
+#[test]
+fn capture_ends_at_its_limit_and_the_run_does_not() {
+    let _turn = one_of_two();
+    let out = tempfile::tempdir().expect("a writable folder");
+    let node = "capture={limit=\"64KB\",snap=200}";
+    let scenario = scenario("rate=60mbit delay=2ms", node);
+    let results = run(&scenario, &out.path().join("out"));
+    assert_eq!(results.summary.flows[0].outcome, "complete");
+    for Capture { file, complete, incomplete_reasons, packets, .. } in &results.manifest.captures {
+        let path = out.path().join("out").join(&results.manifest.id).join(file);
+        let length = std::fs::metadata(&path).expect("a capture").len();
+        assert!((60_000..=65_536).contains(&length), "{length} bytes");
+        assert!(!complete && incomplete_reasons[0].contains("limit"), "{incomplete_reasons:?}");
+        let captured = Captured::open(&path);
+        assert_eq!((captured.packets.len() as u64, captured.statistics), (*packets, 1));
+    }
+}
