@@ -20,6 +20,7 @@ pub fn run_all(
         jobs,
         known,
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        predict: model::predicted,
     };
     let mut display = ProgressDisplay::new(runs.len());
     Ok(experiment::run_all(runs, method, &options, |event| display.show(&event))?)

@@ -10,7 +10,7 @@ use crate::{
     method::{Method, Progress, RunContext, prepare_all},
     record_directories::{Found, WorkDirectory, keep_logs, on_record},
 };
-use record::RunResults;
+use record::{RunResults, manifest::Prediction};
 use scenario::Run;
 use std::{
     fs,
@@ -35,6 +35,8 @@ pub struct Options {
     pub known: ReusePolicy,
     /// The command line to put on record.
     pub command: Vec<String>,
+    /// What closed forms predict of a run, to put on record beside its results.
+    pub predict: fn(&Run) -> Option<Prediction>,
 }
 
 /// Which records spare a run.
@@ -192,7 +194,7 @@ impl Job<'_> {
         for _ in 0..self.method.attempts() {
             self.tell(index, Message::Begins);
             let of_run = self.work.folder(&format!("run-{}", run.id))?;
-            let record = self.method.run(
+            let mut record = self.method.run(
                 run,
                 &mut RunContext {
                     folder: &of_run,
@@ -205,6 +207,7 @@ impl Job<'_> {
                     on_partial_record: &mut |record| self.work.replace(&folder, record),
                 },
             )?;
+            record.manifest.predicted = (self.options.predict)(run);
             self.work.replace(&folder, &record)?;
             keep_logs(&of_run, &folder)?;
             fs::remove_dir_all(&of_run)

@@ -6,7 +6,7 @@
 //! run_all   the runs' queue: what is on record is not run again, the rest goes to jobs
 //!   record_directories   where records lie, and what makes one outdated
 //!   obstacles            what is in the way of runs, said at once
-//! manifest               the part of a record that does not depend on the method, with predictions of closed forms
+//! manifest               the part of a record that does not depend on the method
 //! congestion_controls    those that runs name, with their parameters
 //! ```
 
@@ -17,7 +17,6 @@ mod machine;
 pub mod manifest;
 mod method;
 mod obstacles;
-mod prediction;
 mod record_directories;
 
 pub use batch::{Event, Options, ReusePolicy, RunEvent, run_all};

@@ -39,6 +39,7 @@ fn recorded(scenario: &Scenario, method: &dyn Method) -> Record {
         jobs: 1,
         known: ReusePolicy::default(),
         command: Vec::new(),
+        predict: |_| None,
     };
     let run = &scenario.runs[0];
     run_all(&scenario.runs, method, &options, |_| ()).unwrap_or_else(|error| panic!("{error}"));

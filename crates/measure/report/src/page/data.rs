@@ -46,8 +46,8 @@ struct CellData<'a> {
 #[derive(Serialize)]
 struct RepeatData {
     run: usize,
-    seconds: f64,
-    goodput_bps: f64,
+    seconds: Option<f64>,
+    goodput_bps: Option<f64>,
     cut: bool,
     counts: bool,
 }

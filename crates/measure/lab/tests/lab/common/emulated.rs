@@ -19,6 +19,7 @@ pub fn recorded(runs: &[Run], method: &dyn Method) -> Vec<RunResults> {
         jobs: 1,
         known: ReusePolicy::default(),
         command: Vec::new(),
+        predict: |_| None,
     };
     run_all(runs, method, &options, |_| ()).unwrap_or_else(|error| panic!("{error}"))
 }
