@@ -33,3 +33,4 @@ pub mod window;
 
 pub use method::Modelled;
 pub use prediction::predicted;
+pub use record_of::summary;

@@ -25,7 +25,8 @@ pub fn record(run: &Run, manifest: Manifest) -> Record {
     }
 }
 
-fn summary(run: &Run) -> Summary {
+/// What the closed forms predict of a run, as the summary of its record.
+pub fn summary(run: &Run) -> Summary {
     let predictions = prediction::predict(run);
     let results = run.flows.iter().zip(&predictions).filter(|(flow, _)| !flow.prepares);
     let flows: Vec<FlowSummary> =
