@@ -151,8 +151,7 @@ fn flow_text(flow: &FlowSummary) -> String {
     let Some((bps, seconds)) = flow.goodput_bps.zip(flow.seconds) else {
         return flow.outcome.clone();
     };
-    let source =
-        flow.prediction.as_ref().map_or_else(String::new, |from| format!("  by {}", from.source));
+    let source = flow.prediction.as_ref().map_or_else(String::new, prediction_text);
     format!("{:>7.1} Mb/s  {seconds:>6.2} s  {}{source}", bps / 1e6, flow.outcome)
 }
 

@@ -59,7 +59,7 @@ mod tests {
             bytes: 1000,
             bytes_expected: Some(1000),
             start_s: 10.0,
-            seconds,
+            seconds: Some(seconds),
             ..Default::default()
         };
         Summary { flows: vec![flow], ..Default::default() }

@@ -25,7 +25,11 @@ fn flows_without_a_form_say_why() {
     ] {
         let text = path(link, keys);
         let found = flow(&text);
-        assert!(found.outcome.starts_with("no prediction: ") && found.outcome.contains(why), "{}", found.outcome);
+        assert!(
+            found.outcome.starts_with("no prediction: ") && found.outcome.contains(why),
+            "{}",
+            found.outcome
+        );
         assert_eq!((found.goodput_bps, found.seconds, found.bytes), (None, None, 0), "{text}");
         assert_eq!(RunVerdict::of(true, [&found]), RunVerdict::Unpredicted);
     }
@@ -34,11 +38,17 @@ fn flows_without_a_form_say_why() {
 /// The others' share of the link is not known either; of a whole run there is then no metric.
 #[test]
 fn flows_beside_one_without_a_form_have_none() {
-    let text = path("", "name=known cc=reno") + "[[flow]]\nname = \"other\"\nfrom = \"a\"\nto = \"b\"\ncc = \"lh_fast\"\n";
+    let text = path("", "name=known cc=reno")
+        + "[[flow]]\nname = \"other\"\nfrom = \"a\"\nto = \"b\"\ncc = \"lh_fast\"\n";
     let found = summary(&text);
-    assert!(found.flows[0].outcome.contains("shares a link with flow other"), "{}", found.flows[0].outcome);
+    assert!(
+        found.flows[0].outcome.contains("shares a link with flow other"),
+        "{}",
+        found.flows[0].outcome
+    );
     assert_eq!(found.metrics.goodput_bps, None);
-    let mixed = path("", "name=known cc=reno") + "[[flow]]\nname = \"other\"\nfrom = \"a\"\nto = \"b\"\ncc = \"bbr\"\n";
+    let mixed = path("", "name=known cc=reno")
+        + "[[flow]]\nname = \"other\"\nfrom = \"a\"\nto = \"b\"\ncc = \"bbr\"\n";
     let found = summary(&mixed);
     assert!(found.flows.iter().all(|flow| flow.outcome.contains("BBR")), "{:?}", found.flows);
 }
@@ -49,6 +59,7 @@ fn predictions_beside_measurements_are_of_one_flow() {
     let predicted = longhaul_model::predicted(&run(&one)).unwrap();
     assert_eq!(Some(predicted.source), flow(&one).prediction.map(|prediction| prediction.source));
     assert_eq!(longhaul_model::predicted(&run(&path("", "cc=lh_fast"))), None);
-    let changing = path("", "cc=reno") + "[[traffic]]\nkind = \"cbr\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1mbit\"\n";
+    let changing = path("", "cc=reno")
+        + "[[traffic]]\nkind = \"cbr\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1mbit\"\n";
     assert_eq!(longhaul_model::predicted(&run(&changing)), None);
 }

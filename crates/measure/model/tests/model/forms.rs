@@ -44,7 +44,11 @@ fn small_file_takes_its_round_trips() {
     // The path's round trip includes a segment's and an acknowledgement's serialisation.
     let rtt_s = 0.1 + segment_s + 66.0 * 8.0 / 100e6;
     let found = flow(&text);
-    assert_close(found.seconds.unwrap(), 1.5 * rtt_s + 3.0 * rtt_s + 30.0 * segment_s + rtt_s / 2.0, 0.001);
+    assert_close(
+        found.seconds.unwrap(),
+        1.5 * rtt_s + 3.0 * rtt_s + 30.0 * segment_s + rtt_s / 2.0,
+        0.001,
+    );
     assert_eq!(found.outcome, "complete");
     assert_eq!(found.bytes, 100 * 1448);
 }

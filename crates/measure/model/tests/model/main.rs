@@ -24,6 +24,7 @@ pub fn flow(text: &str) -> FlowSummary {
     summary(text).flows.swap_remove(0)
 }
 
+/// The two differ by less than this share.
 pub fn assert_close(found: f64, expected: f64, tolerance: f64) {
     assert!((found / expected - 1.0).abs() < tolerance, "{found}, not {expected}");
 }

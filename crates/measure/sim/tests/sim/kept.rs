@@ -65,7 +65,7 @@ fn flow<'o>(outcome: &'o Outcome, name: &str) -> &'o FlowSummary {
 }
 
 fn assert_seconds(what: &str, flow: &FlowSummary, expected: f64) {
-    let found = flow.seconds;
+    let found = flow.seconds.unwrap();
     assert!((found - expected).abs() < 1e-6, "{what}: {found} s, expected {expected}");
 }
 

@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn two_runs_are_compared_by_what_completed() {
         let flow = |seconds, bytes_expected| FlowSummary {
-            seconds,
+            seconds: Some(seconds),
             bytes: 10,
             bytes_expected,
             ..FlowSummary::default()
