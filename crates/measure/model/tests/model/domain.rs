@@ -21,7 +21,7 @@ fn flows_without_a_form_say_why() {
         ("loss=0.1%", "cc=lh_htcp", "depends on how its throughput moved"),
         ("loss=20%", "cc=bbr", "its estimate of the rate suffers"),
         ("discipline=codel", "cc=reno", "use a taildrop queue"),
-        ("loss={p=\"1%\",r=\"10%\"}", "cc=reno", "in bursts"),
+        ("loss={gilbert_elliott={p=\"1%\",r=\"10%\"}}", "cc=reno", "in bursts"),
     ] {
         let text = path(link, keys);
         let found = flow(&text);
