@@ -161,7 +161,7 @@ fn warm_start(
             Ok(grown)
         } else {
             Err(format!(
-                "from {} to {}: what flow {} has carried leaves BBR in its start-up, for which no form is; it is over                  after {GROWN_PRODUCTS} bandwidth-delay products",
+                "from {} to {}: what flow {} has carried leaves BBR in its start-up, for which no form is; it is over after {GROWN_PRODUCTS} bandwidth-delay products",
                 hop.from,
                 hop.to,
                 flow.after.as_deref().unwrap_or_default()
