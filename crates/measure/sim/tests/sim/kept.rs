@@ -263,7 +263,11 @@ fn a_lost_request_is_sent_again() {
         let second = flow(&outcome, "second");
         let kept = 4.0 * ACCESS + 2.0 * HAUL + 2.0 * LAN;
         assert_eq!(second.bytes, 1, "seed {seed}");
-        assert!(second.seconds.unwrap() > kept - 1e-6, "seed {seed}: {} s", second.seconds.unwrap());
+        assert!(
+            second.seconds.unwrap() > kept - 1e-6,
+            "seed {seed}: {} s",
+            second.seconds.unwrap()
+        );
         later += u32::from(second.seconds.unwrap() > kept + 0.2);
     }
     assert!(later > 0, "5 % of 80 packets are lost now and then");
