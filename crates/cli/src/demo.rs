@@ -76,6 +76,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
         known: ReusePolicy::SameProgram,
         keep: false,
         command: runs::command_line(),
+        predict: model::predicted,
     };
     let records = runs::run_all(&scenario.runs, &runs::emulation()?, &options)?;
     let runs = FlowResult::of_all(&records);

@@ -81,8 +81,8 @@ pub struct RunArgs {
     /// a time.
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Directory for the records [default: out/SCENARIO, from the file name]. Simulated runs go to its subdirectory
-    /// `sim`.
+    /// Directory for the records [default: out/SCENARIO, from the file name]. Simulated and predicted runs go to its
+    /// subdirectories `sim` and `model`.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Also run again what is on record.
@@ -128,6 +128,8 @@ pub enum MethodArg {
     Emu,
     /// TCP endpoints and links in virtual time.
     Sim,
+    /// Closed forms from the literature: each flow's goodput, or why no form is for it.
+    Model,
 }
 
 impl MethodArg {
@@ -135,6 +137,7 @@ impl MethodArg {
         Ok(match self {
             Self::Emu => Box::new(runs::emulation()?),
             Self::Sim => Box::new(sim::Simulated),
+            Self::Model => Box::new(model::Modelled),
         })
     }
 }
@@ -178,7 +181,8 @@ fn run_scenario(args: RunArgs, method: &dyn Method) -> Result<(), Failure> {
     print_ignored(method, &scenario);
     print_variation(&scenario);
     let command = runs::command_line();
-    let options = Options { out: out.clone(), jobs, known, keep, command };
+    let options =
+        Options { out: out.clone(), jobs, known, keep, command, predict: model::predicted };
     let records = runs::run_all(&scenario.runs, method, &options)?;
     identical_repeats::warn_of_identical(&records);
     warn_of_incomplete_captures(&records);
@@ -202,7 +206,9 @@ fn run_scenario(args: RunArgs, method: &dyn Method) -> Result<(), Failure> {
         }
         errln!("records in {}. To make a page of them: longhaul report {0}", results.out.display());
     }
-    let of_flows = results.medians.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
+    let unpredicted = |cell: &record::results::FlowMedians| usize::from(cell.unpredicted.is_some());
+    let of_flows =
+        results.medians.iter().map(|cell| (cell.variant.as_deref(), cell.runs + unpredicted(cell)));
     let of_traffic = results.traffic.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
     runs::check(&results.runs, of_flows.chain(of_traffic))
 }
@@ -239,7 +245,13 @@ fn print_runs(scenario: &Scenario, json: bool) {
     if json {
         return print_json(&scenario.runs);
     }
-    let runs = scenario.runs.iter().map(|run| format!("  {}\n", run.id));
+    let prediction = |run: &scenario::Run| match model::predicted(run) {
+        Some(predicted) => {
+            format!("  {:.1} Mb/s by {}", predicted.goodput_bps / 1e6, predicted.source)
+        }
+        None => String::new(),
+    };
+    let runs = scenario.runs.iter().map(|run| format!("  {}{}\n", run.id, prediction(run)));
     let text = format!("{}: {} runs\n", scenario.title, scenario.runs.len());
     print_text(&(text + &runs.collect::<String>()));
 }

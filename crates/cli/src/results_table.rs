@@ -43,9 +43,17 @@ pub fn print_flows(medians: &[FlowMedians]) {
         if let Some(setting) = cell.limited_by.and_then(|limit| limit.cause.setting()) {
             remark += &format!("  raise {setting}");
         }
-        table.row(row, remark + &left_out_text(cell.left_out));
+        table.row(row, remark + &without_result_text(cell));
     }
     print_text(&table.text());
+}
+
+/// Why some runs are not in the medians.
+fn without_result_text(cell: &FlowMedians) -> String {
+    match &cell.unpredicted {
+        Some(why) => format!("  {why}"),
+        None => left_out_text(cell.left_out),
+    }
 }
 
 /// Prints medians of all flows together.

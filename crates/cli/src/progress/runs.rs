@@ -5,7 +5,9 @@
 use super::line;
 use experiment::{Event, Progress, RunEvent};
 use indicatif::{MultiProgress, ProgressBar};
-use record::{FlowSummary, RunResults, Summary, TrafficSummary, manifest::SimulatorSpeed};
+use record::{
+    FlowSummary, PredictedFlow, RunResults, Summary, TrafficSummary, manifest::SimulatorSpeed,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
@@ -149,7 +151,20 @@ fn ended_text(record: &RunResults) -> String {
 }
 
 fn flow_text(flow: &FlowSummary) -> String {
-    format!("{:>7.1} Mb/s  {:>6.2} s  {}", flow.goodput_bps / 1e6, flow.seconds, flow.outcome)
+    let Some((bps, seconds)) = flow.goodput_bps.zip(flow.seconds) else {
+        return flow.outcome.clone();
+    };
+    let source = flow.prediction.as_ref().map_or_else(String::new, prediction_text);
+    format!("{:>7.1} Mb/s  {seconds:>6.2} s  {}{source}", bps / 1e6, flow.outcome)
+}
+
+/// The form that a prediction is from, and its interval.
+fn prediction_text(prediction: &PredictedFlow) -> String {
+    let interval = prediction.low_bps.zip(prediction.high_bps);
+    let interval = interval.map_or_else(String::new, |(low, high)| {
+        format!("  {:.1} to {:.1} Mb/s", low / 1e6, high / 1e6)
+    });
+    format!("{interval}  by {}", prediction.source)
 }
 
 fn together_text(record: &RunResults) -> String {

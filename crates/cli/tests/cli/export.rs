@@ -145,7 +145,7 @@ fn exported_tables_are_read_by_other_programs() {
                 for flow in &summary.flows {
                     let entity = format!("flow:{}", flow.name);
                     let goodput = value(&rows, &id, &entity, "goodput_bps");
-                    assert_eq!(Some(goodput), Some(flow.goodput_bps));
+                    assert_eq!(Some(goodput), flow.goodput_bps);
                 }
                 let [flow, ..] = &summary.metrics.flows[..] else { panic!("two flows") };
                 let rtt_us = value(&rows, &id, "flow:bulk1", "rtt_p99_us");

@@ -128,7 +128,7 @@ fn the_table_has_every_median_in_its_place() {
         assert_eq!(heads.join(" "), "delay Reno, one flow CUBIC", "{table}");
         let mut rows = Vec::new();
         for (line, delay) in [(first + 2, "2ms"), (first + 3, "20ms")] {
-            let goodput = |r: &Record| r.summary.flows[0].goodput_bps / 1e6;
+            let goodput = |r: &Record| r.summary.flows[0].goodput_bps.unwrap() / 1e6;
             let medians =
                 ["reno", "cubic"].map(|variant| sweep.mean(variant, delay, queue, goodput));
             // Each with the range of the two repeats, where they differ as written.
@@ -154,7 +154,7 @@ fn the_table_has_every_median_in_its_place() {
     let figure = json(&words);
     assert_eq!((&figure["x"], &figure["runs"]), (&"queue".into(), &16.into()), "{figure}");
     let share = figure["panels"][0]["points"][1][0]["median"].as_f64().unwrap();
-    let bps = sweep.mean("cubic", "2ms", "20p", |r| r.summary.flows[0].goodput_bps);
+    let bps = sweep.mean("cubic", "2ms", "20p", |r| r.summary.flows[0].goodput_bps.unwrap());
     assert!((share - bps / 20e6).abs() < 1e-9, "{share}, {bps}");
 
     // A metric of no run has no value, which is not 0.
@@ -226,7 +226,7 @@ fn the_drawing_is_whole_and_has_every_point() {
 #[test]
 fn intervals_of_repeats_are_in_table_and_document() {
     let sweep = Sweep::run();
-    let goodput = |r: &Record| r.summary.flows[0].goodput_bps;
+    let goodput = |r: &Record| r.summary.flows[0].goodput_bps.unwrap();
     let [one, other] = sweep.both("cubic", "20ms", "100p", goodput);
     let half = 6.3531 * (one - other).abs();
     let figure = json(&["figure", sweep.out(), "--x", "delay", "--json"]);

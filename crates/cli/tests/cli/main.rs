@@ -31,6 +31,7 @@ mod interop;
 mod lab;
 mod lacking;
 mod misspelled;
+mod model;
 mod monitor;
 mod one_destination;
 mod operator;

@@ -65,7 +65,7 @@ fn flow_is_paced_per_hop_in_kernel_and_simulator() {
         // Full packets of 1538 bytes at 20 Mb/s of the 100: four times as much gap.
         let ratio = far.gap_bytes as f64 / far.bytes as f64;
         assert!((3.8..4.05).contains(&ratio), "{method}: {far:?}");
-        let seconds = record.summary.flows[0].seconds;
+        let seconds = record.summary.flows[0].seconds.unwrap();
         let rate = far.bytes as f64 * 8.0 / seconds;
         // Handshakes, and on a busy machine more, come on top.
         assert!(rate < 20.1e6, "{method}: {rate}");
@@ -98,7 +98,7 @@ fn departure_times_pace_where_the_kernel_has_fq() {
     for link in ["far", "near"] {
         let lane = lane(&record, link);
         assert_eq!(lane.gap_frames, 0, "{lane:?}");
-        let rate = lane.bytes as f64 * 8.0 / record.summary.flows[0].seconds;
+        let rate = lane.bytes as f64 * 8.0 / record.summary.flows[0].seconds.unwrap();
         assert!(rate < 30.2e6, "{rate}");
     }
     let both = PACED.replace("[\"20mbit\", \"gap\"]", "\"gap\"");

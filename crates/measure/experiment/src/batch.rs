@@ -10,7 +10,7 @@ use crate::{
     method::{Method, Progress, RunContext, prepare_all},
     record_directories::{Found, WorkDirectory, keep_logs, on_record},
 };
-use record::RunResults;
+use record::{RunResults, manifest::Prediction};
 use scenario::Run;
 use std::{
     fs,
@@ -37,6 +37,8 @@ pub struct Options {
     pub keep: bool,
     /// The command line to put on record.
     pub command: Vec<String>,
+    /// What closed forms predict of a run, to put on record beside its results.
+    pub predict: fn(&Run) -> Option<Prediction>,
 }
 
 /// Which records spare a run.
@@ -206,7 +208,7 @@ impl Job<'_> {
         for _ in 0..self.method.attempts() {
             self.tell(index, Message::Begins);
             let of_run = self.work.folder(&format!("run-{}", run.id))?;
-            let record = self.method.run(
+            let mut record = self.method.run(
                 run,
                 &mut RunContext {
                     folder: &of_run,
@@ -219,6 +221,7 @@ impl Job<'_> {
                     on_partial_record: &mut |record| self.work.replace(&folder, record, &of_run),
                 },
             )?;
+            record.manifest.predicted = (self.options.predict)(run);
             self.work.replace(&folder, &record, &of_run)?;
             keep_logs(&of_run, &folder)?;
             fs::remove_dir_all(&of_run)

@@ -7,7 +7,7 @@
 //!   record_directories   where records lie, and what makes one outdated
 //!   obstacles            what is in the way of runs, said at once
 //! capture                captures of nodes, as files in pcapng
-//! manifest               the part of a record that does not depend on the method, with predictions of closed forms
+//! manifest               the part of a record that does not depend on the method
 //! congestion_controls    those that runs name, with their parameters
 //! ```
 
@@ -19,7 +19,6 @@ mod machine;
 pub mod manifest;
 mod method;
 mod obstacles;
-mod prediction;
 mod record_directories;
 
 pub use batch::{Event, Options, ReusePolicy, RunEvent, run_all};

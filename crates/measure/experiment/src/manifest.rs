@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The part of a manifest that does not depend on the method.
+//! The part of a manifest that does not depend on the method. Predictions are added when the run is over ([`crate::Options`]).
 
-use crate::{machine, method::Method, prediction};
+use crate::{machine, method::Method};
 use record::{Manifest, SCHEMA, manifest};
 use scenario::Run;
 use std::time::SystemTime;
@@ -35,7 +35,7 @@ pub fn of(run: &Run, method: &dyn Method, command: &[String], started: SystemTim
         references: references
             .map(|r| manifest::ReportedGain { gain: r.gain, note: r.note.clone() })
             .collect(),
-        predicted: prediction::predict(run),
+        predicted: None,
         valid: true,
         invalid_reasons: Vec::new(),
         emulator: None,

@@ -35,8 +35,9 @@ pub struct Run {
 pub struct Transfer {
     pub client: String,
     pub bytes: u64,
-    pub seconds: f64,
-    pub goodput_bps: f64,
+    /// None, like its goodput, where a flow has no prediction.
+    pub seconds: Option<f64>,
+    pub goodput_bps: Option<f64>,
     /// What the paths of its flows can carry together, where that is known.
     pub capacity: Option<Capacity>,
     /// Whether it goes on as long as the run does, so that its time says nothing.
@@ -97,7 +98,8 @@ impl Run {
         let start_s = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
         let end_s = flows.iter().map(|flow| flow.end_s).fold(0.0, f64::max);
         let bytes = flows.iter().map(|flow| flow.bytes).sum();
-        let seconds = end_s - start_s;
+        let is_known = flows.iter().all(|flow| !flow.is_unpredicted());
+        let seconds = is_known.then_some(end_s - start_s);
         let verdict = RunVerdict::of(self.manifest.valid, flows.iter().copied());
         let mut outcomes: Vec<&str> = flows.iter().map(|flow| flow.outcome.as_str()).collect();
         outcomes.dedup();
@@ -105,7 +107,7 @@ impl Run {
             client: client.to_owned(),
             bytes,
             seconds,
-            goodput_bps: goodput_bps(bytes, seconds),
+            goodput_bps: seconds.map(|seconds| goodput_bps(bytes, seconds)),
             capacity: self.paths.capacity(flows.iter().map(|flow| flow.name.as_str())),
             endless: flows.iter().any(|flow| flow.bytes_expected.is_none()),
             sha256_ok: all_ok(flows),

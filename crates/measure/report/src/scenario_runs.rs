@@ -81,12 +81,12 @@ impl Cell {
 
     /// Goodputs that count, in bits a second.
     pub fn goodputs(&self) -> Vec<f64> {
-        self.included().map(|repeat| repeat.transfer.goodput_bps).collect()
+        self.included().filter_map(|repeat| repeat.transfer.goodput_bps).collect()
     }
 
     /// Completion times that count, in seconds; those of cut transfers are lower bounds.
     pub fn seconds(&self) -> Vec<f64> {
-        self.included().map(|repeat| repeat.transfer.seconds).collect()
+        self.included().filter_map(|repeat| repeat.transfer.seconds).collect()
     }
 
     /// How many of those that count were cut off by the time limit.
@@ -135,7 +135,8 @@ impl Cell {
         let Some(median) = self.median_bps() else {
             return self.repeats.first().map(|repeat| repeat.run);
         };
-        let distance = |repeat: &&Repeat| (repeat.transfer.goodput_bps - median).abs();
+        let distance =
+            |repeat: &&Repeat| (repeat.transfer.goodput_bps.unwrap_or(median) - median).abs();
         let closest = self.included().min_by(|a, b| distance(a).total_cmp(&distance(b)));
         closest.map(|repeat| repeat.run)
     }

@@ -28,10 +28,11 @@ pub fn starts(summary: &Summary, series: &Series) -> Vec<Start> {
 
 fn start(flow: &FlowSummary, series: &Series) -> Option<Start> {
     let sampled = series.curve(&Entity::Flow(flow.name.clone()), Quantity::ReceivedBytes)?;
+    let seconds = flow.seconds?;
     let since_start = sampled.time_s.iter().map(|time_s| time_s - flow.start_s);
     let samples = since_start.zip(sampled.value.iter().copied());
     // What was sampled later than the end is the end, whose time is known better.
-    let samples = samples.filter(|(time_s, _)| *time_s > 0.0 && *time_s < flow.seconds.min(SPAN_S));
+    let samples = samples.filter(|(time_s, _)| *time_s > 0.0 && *time_s < seconds.min(SPAN_S));
     let samples: Vec<_> = samples.collect();
     let mut points = vec![(0.0, 0.0)];
     // Where sampling begins with the first bytes, there were none one sample before.
@@ -41,8 +42,8 @@ fn start(flow: &FlowSummary, series: &Series) -> Option<Start> {
         points.push((2.0 * first_s - second_s, 0.0));
     }
     points.extend(samples);
-    if flow.seconds <= SPAN_S {
-        points.push((flow.seconds, flow.bytes as f64));
+    if seconds <= SPAN_S {
+        points.push((seconds, flow.bytes as f64));
     }
     let (flow, client) = (flow.name.clone(), flow.client.clone());
     (points.len() > 1).then_some(Start { flow, client, points })
@@ -58,7 +59,7 @@ mod tests {
             bytes: 1000,
             bytes_expected: Some(1000),
             start_s: 10.0,
-            seconds,
+            seconds: Some(seconds),
             ..Default::default()
         };
         Summary { flows: vec![flow], ..Default::default() }

@@ -62,6 +62,12 @@ pub fn reno(loss: Probability) -> f64 {
     aimd(1.0, 0.5, loss)
 }
 
+/// Reno where each segment is lost independently: `1.31 / sqrt(p)`. Mathis et al. 1997, table 1, by Ott, Kemperman and
+/// Mathis 1996, who have 1.3098 for the mean over time.
+pub fn reno_random(loss: Probability) -> f64 {
+    1.3098 / loss.get().sqrt()
+}
+
 /// Reno that grows a segment for each window of *acknowledgements*, of which the receiver sends one
 /// for two segments: `sqrt(3/4) / sqrt(p)`. Mathis et al. 1997, section 2. Not so where segments are
 /// counted, as here and in Linux.

@@ -21,12 +21,15 @@ pub struct FlowSummary {
     pub bytes_expected: Option<u64>,
     /// When the client was started, in seconds since the run's start.
     pub start_s: f64,
-    /// When it ended, or was ended, in seconds since the run's start.
+    /// When it ended, or was ended, in seconds since the run's start; `start_s` of a flow without a prediction.
     pub end_s: f64,
-    /// `end_s - start_s`: start-up, redirects and handshakes included.
-    pub seconds: f64,
-    /// `bytes * 8 / seconds`.
-    pub goodput_bps: f64,
+    /// `end_s - start_s`: start-up, redirects and handshakes included; null for a flow without a prediction.
+    pub seconds: Option<f64>,
+    /// `bytes * 8 / seconds`; null for a flow without a prediction.
+    pub goodput_bps: Option<f64>,
+    /// The form that a prediction is from; null for flows without one and by other methods than `model`.
+    #[serde(default)]
+    pub prediction: Option<PredictedFlow>,
     /// Segments sent again, on all hops.
     pub retransmits: Option<u64>,
     /// Retransmission timeouts, on all hops.
@@ -41,6 +44,17 @@ pub struct FlowSummary {
     pub outcome: String,
     /// Its TCP connections in the direction of the data.
     pub hops: Vec<HopSummary>,
+}
+
+/// The closed form that a flow's goodput is from.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PredictedFlow {
+    /// The form, and where it is from.
+    pub source: String,
+    /// The lower end of the interval that 95 of 100 runs lie in; null where nothing is random.
+    pub low_bps: Option<f64>,
+    /// The upper end.
+    pub high_bps: Option<f64>,
 }
 
 /// One TCP connection of a flow, seen from its sender.
@@ -91,10 +105,17 @@ impl HopSummary {
 }
 
 impl FlowSummary {
+    /// Whether a method that predicts has no prediction of it. Its outcome says why.
+    pub fn is_unpredicted(&self) -> bool {
+        self.goodput_bps.is_none()
+    }
+
     /// Whether the flow ended by itself, but not as it should.
     pub(crate) fn failed(&self) -> bool {
         let short = self.bytes_expected.is_some_and(|expected| self.bytes != expected);
         let error = self.exit_code.is_some_and(|code| code != 0);
-        !self.timed_out && (short || error || self.sha256_ok == Some(false))
+        !self.is_unpredicted()
+            && !self.timed_out
+            && (short || error || self.sha256_ok == Some(false))
     }
 }

@@ -39,7 +39,7 @@ pub mod warm_up;
 
 pub use directory::{Record, find_records};
 pub use error::Error;
-pub use flow_summary::{FlowSummary, HopSummary};
+pub use flow_summary::{FlowSummary, HopSummary, PredictedFlow};
 pub use goodput::goodput_bps;
 pub use limits::{Limit, LimitShares, LimitTimes, LimitedBy, SenderState, slowest_hop};
 pub use link_summary::LinkSummary;

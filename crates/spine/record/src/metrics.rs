@@ -160,7 +160,7 @@ impl Metrics {
     pub fn compute(all: &[FlowSummary], links: &[LinkSummary], series: &Series) -> Self {
         let flows: Vec<FlowSummary> = all.iter().filter(|flow| !flow.reverse).cloned().collect();
         let flows = flows.as_slice();
-        let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_bps).collect();
+        let goodputs: Vec<f64> = flows.iter().filter_map(|flow| flow.goodput_bps).collect();
         let streams: Option<Vec<Vec<f64>>> = flows.iter().map(stream_rates_bps).collect();
         let durations = completion_times_s(flows);
         let delta_fair = DeltaFairConvergence::of(flows, series);
@@ -274,7 +274,7 @@ impl Metrics {
 
 impl FlowMetrics {
     fn compute(flow: &FlowSummary, series: &Series) -> Self {
-        let bins = Bins::within(&(flow.start_s..flow.start_s + flow.seconds));
+        let bins = Bins::within(&(flow.start_s..flow.start_s + flow.seconds.unwrap_or(0.0)));
         let rates = bins::goodput_bps(flow, series, bins).filter(|rates| rates.len() > 1);
         let longest = longest_hop(flow, series);
         let round_trips = longest.map(|(_, round_trips)| round_trips);

@@ -97,8 +97,8 @@ mod tests {
         let flow = FlowSummary {
             name: "file".into(),
             bytes,
-            seconds: 1.0,
-            goodput_bps: crate::goodput_bps(bytes, 1.0),
+            seconds: Some(1.0),
+            goodput_bps: Some(crate::goodput_bps(bytes, 1.0)),
             outcome: "complete".into(),
             hops: vec![hop],
             ..FlowSummary::default()
@@ -112,11 +112,8 @@ mod tests {
             completion_p50_s: Some(0.5),
             ..TrafficSummary::default()
         };
-        let metrics = Metrics {
-            goodput_bps: Some(flow.goodput_bps),
-            jain_index: Some(1.0),
-            ..Metrics::default()
-        };
+        let metrics =
+            Metrics { goodput_bps: flow.goodput_bps, jain_index: Some(1.0), ..Metrics::default() };
         RunResults {
             manifest: serde_json::from_value::<Manifest>(manifest).unwrap(),
             summary: Summary {
@@ -139,11 +136,11 @@ mod tests {
         let of = ScenarioResults::new("t".into(), "out".into(), &records, Some("direct"));
         assert_eq!(
             text(&of.runs[3]),
-            r#"{"id":"depots,r2","method":"sim","variant":"depots","point":[["vars.rtt","90ms"]],"repeat":2,"flow":"file","client":null,"bytes":900,"seconds":1.0,"goodput_bps":7200.0,"sha256_ok":null,"timed_out":false,"outcome":"complete","congestion_control":["cubic"],"limited":null,"standing":"invalid","valid":false,"invalid_reasons":["late"]}"#
+            r#"{"id":"depots,r2","method":"sim","variant":"depots","point":[["vars.rtt","90ms"]],"repeat":2,"flow":"file","client":null,"bytes":900,"seconds":1.0,"goodput_bps":7200.0,"prediction":null,"sha256_ok":null,"timed_out":false,"outcome":"complete","congestion_control":["cubic"],"limited":null,"standing":"invalid","valid":false,"invalid_reasons":["late"]}"#
         );
         assert_eq!(
             text(&of.medians),
-            r#"[{"variant":"direct","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":2,"left_out":0,"timed_out":0,"median_goodput_bps":1200.0,"least_goodput_bps":800.0,"most_goodput_bps":1600.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"limited_by":null,"ratio_to_baseline":1.0},{"variant":"depots","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":1,"left_out":1,"timed_out":0,"median_goodput_bps":2400.0,"least_goodput_bps":2400.0,"most_goodput_bps":2400.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"limited_by":null,"ratio_to_baseline":2.0}]"#
+            r#"[{"variant":"direct","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":2,"left_out":0,"timed_out":0,"unpredicted":null,"median_goodput_bps":1200.0,"least_goodput_bps":800.0,"most_goodput_bps":1600.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"limited_by":null,"ratio_to_baseline":1.0},{"variant":"depots","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":1,"left_out":1,"timed_out":0,"unpredicted":null,"median_goodput_bps":2400.0,"least_goodput_bps":2400.0,"most_goodput_bps":2400.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"limited_by":null,"ratio_to_baseline":2.0}]"#
         );
         assert_eq!(
             text(&of.totals[1]),

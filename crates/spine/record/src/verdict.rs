@@ -12,6 +12,8 @@ pub enum RunVerdict {
     Complete,
     /// The time limit cut it off. Medians include it, with what had arrived by then.
     Cut,
+    /// The method has no prediction of it. No median includes it.
+    Unpredicted,
     /// It ended by itself, but not as it should. No median includes it.
     Failed,
     /// The run is invalid, whatever came out. No median includes it.
@@ -24,7 +26,8 @@ impl RunVerdict {
         let mut verdict = if valid { Self::Complete } else { Self::Invalid };
         for flow in flows {
             verdict = match verdict {
-                Self::Complete | Self::Cut if flow.failed() => Self::Failed,
+                Self::Complete | Self::Cut | Self::Unpredicted if flow.failed() => Self::Failed,
+                Self::Complete | Self::Cut if flow.is_unpredicted() => Self::Unpredicted,
                 Self::Complete if flow.timed_out => Self::Cut,
                 other => other,
             };
@@ -37,6 +40,7 @@ impl RunVerdict {
         match self {
             Self::Complete => "complete",
             Self::Cut => "cut",
+            Self::Unpredicted => "unpredicted",
             Self::Failed => "failed",
             Self::Invalid => "invalid",
         }

@@ -110,8 +110,8 @@ impl FlowSummary {
             bytes,
             bytes_expected: None,
             start_s: cut_s,
-            seconds,
-            goodput_bps: goodput_bps(bytes, seconds),
+            seconds: Some(seconds),
+            goodput_bps: Some(goodput_bps(bytes, seconds)),
             retransmits: hops.iter().map(|hop| hop.retransmits).sum(),
             timeouts: None,
             hops,
@@ -253,8 +253,8 @@ mod tests {
             bytes,
             start_s,
             end_s,
-            seconds: end_s - start_s,
-            goodput_bps: bytes as f64 * 8.0 / (end_s - start_s),
+            seconds: Some(end_s - start_s),
+            goodput_bps: Some(bytes as f64 * 8.0 / (end_s - start_s)),
             retransmits: Some(10),
             timeouts: Some(1),
             hops: vec![HopSummary { retransmits: Some(10), ..HopSummary::default() }],
@@ -294,9 +294,9 @@ mod tests {
         let names: Vec<&str> = after.flows.iter().map(|flow| flow.name.as_str()).collect();
         assert_eq!(names, ["file", "late"], "one had ended");
         let (cut, late) = (&after.flows[0], &after.flows[1]);
-        assert_eq!((cut.start_s, cut.bytes, cut.goodput_bps), (10.0, 3000, 2400.0));
+        assert_eq!((cut.start_s, cut.bytes, cut.goodput_bps), (10.0, 3000, Some(2400.0)));
         assert_eq!((cut.retransmits, cut.timeouts), (Some(5), None));
-        assert_eq!((late.start_s, late.bytes, late.goodput_bps), (12.0, 2400, 2400.0));
+        assert_eq!((late.start_s, late.bytes, late.goodput_bps), (12.0, 2400, Some(2400.0)));
         let metrics = &after.metrics;
         // 5400 bytes in 10 s; both flows alike.
         assert_eq!((metrics.goodput_bps, metrics.jain_index), (Some(4320.0), Some(1.0)));
@@ -312,7 +312,7 @@ mod tests {
     fn a_cut_between_samples_is_interpolated() {
         let after =
             summary().after_warm_up(10.5, &series("file", 20), &OfferedFiles::default()).unwrap();
-        assert_eq!((after.flows[0].bytes, after.flows[0].goodput_bps), (2850, 2400.0));
+        assert_eq!((after.flows[0].bytes, after.flows[0].goodput_bps), (2850, Some(2400.0)));
         assert_eq!(after.links[0].bytes, 2850);
     }
 

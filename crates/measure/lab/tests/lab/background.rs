@@ -49,7 +49,8 @@ fn compare(emulated: &RunResults, simulated: &RunResults) -> Vec<String> {
         compare(&emulated.name, emulated.goodput_bps, simulated.goodput_bps, most);
     }
     let (emulated, simulated) = (&emulated.flows[0], &simulated.flows[0]);
-    compare("flow", emulated.goodput_bps, simulated.goodput_bps, GOODPUT_APART);
+    let [emulated, simulated] = [emulated, simulated].map(|flow| flow.goodput_bps.unwrap());
+    compare("flow", emulated, simulated, GOODPUT_APART);
     wrong
 }
 

@@ -31,6 +31,7 @@ fn run(scenario: &Scenario, out: &Path) -> RunResults {
         known: ReusePolicy::default(),
         keep: false,
         command: Vec::new(),
+        predict: |_| None,
     };
     let method = Emulation::new("no depots");
     let results = run_all(&scenario.runs, &method, &options, |_| ());

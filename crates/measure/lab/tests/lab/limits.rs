@@ -31,7 +31,7 @@ fn shares(recorded: &[RunResults]) -> LimitShares {
 }
 
 fn goodput(recorded: &[RunResults]) -> f64 {
-    recorded[0].summary.flows[0].goodput_bps / 1e6
+    recorded[0].summary.flows[0].goodput_bps.unwrap() / 1e6
 }
 
 /// What is compared besides the largest share.

@@ -40,6 +40,7 @@ fn recorded(scenario: &Scenario, method: &dyn Method) -> Record {
         known: ReusePolicy::default(),
         keep: false,
         command: Vec::new(),
+        predict: |_| None,
     };
     let run = &scenario.runs[0];
     run_all(&scenario.runs, method, &options, |_| ()).unwrap_or_else(|error| panic!("{error}"));
@@ -64,7 +65,7 @@ fn compare(emulated: &Record, simulated: &Record) -> Vec<String> {
             compare("mean completion", emulated, simulated);
         }
     }
-    let flow = |record: &Record| record.summary.flows[0].goodput_bps / 1e6;
+    let flow = |record: &Record| record.summary.flows[0].goodput_bps.unwrap() / 1e6;
     compare("flow", flow(emulated), flow(simulated));
     // The same files at the same times: a client may start some milliseconds late.
     let files = emulated.files.rows.iter().zip(&simulated.files.rows);

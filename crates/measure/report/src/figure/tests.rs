@@ -22,7 +22,7 @@ fn write(dir: &Path, variant: &str, point: &[(&str, &str)], repeat: u32, bps: f6
     let summary = Summary {
         flows: vec![FlowSummary {
             name: "file".into(),
-            goodput_bps: bps,
+            goodput_bps: Some(bps),
             ..FlowSummary::default()
         }],
         metrics: Metrics { goodput_bps: Some(bps), ..Metrics::default() },
@@ -55,8 +55,8 @@ fn write_two_flows(dir: &Path, variant: &str, delay: &str, bytes: u64) {
         name: name.into(),
         bytes,
         end_s: 20.0,
-        seconds: 20.0,
-        goodput_bps: bytes as f64 * 8.0 / 20.0,
+        seconds: Some(20.0),
+        goodput_bps: Some(bytes as f64 * 8.0 / 20.0),
         ..FlowSummary::default()
     };
     let flows = vec![flow("even"), flow("late")];
@@ -495,7 +495,12 @@ fn write_lossy(dir: &Path, cc: &str, key: &str, value: &str, loss: f64) {
         segment_bytes: Some(1514),
         ..record::HopSummary::default()
     };
-    let flow = FlowSummary { name: "file".into(), hops: vec![hop], ..FlowSummary::default() };
+    let flow = FlowSummary {
+        name: "file".into(),
+        goodput_bps: Some(5e6),
+        hops: vec![hop],
+        ..FlowSummary::default()
+    };
     let metrics = Metrics {
         goodput_bps: Some(5e6),
         flows: vec![record::metrics::FlowMetrics {

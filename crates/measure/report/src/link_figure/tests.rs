@@ -33,8 +33,13 @@ fn write(dir: &Path, variant: &str, bins: &[(usize, f64)]) -> PathBuf {
         segment_bytes: Some(100),
         ..HopSummary::default()
     };
-    let flow =
-        FlowSummary { name: "file".into(), end_s: 1.0, hops: vec![hop], ..Default::default() };
+    let flow = FlowSummary {
+        name: "file".into(),
+        end_s: 1.0,
+        goodput_bps: Some(1e6),
+        hops: vec![hop],
+        ..Default::default()
+    };
     let link = LinkSummary {
         name: "haul".into(),
         direction: "forward".into(),

@@ -17,7 +17,7 @@ fn write(dir: &Path, id: &str, point: &[(&str, &str)], valid: bool) {
     let flow = FlowSummary {
         name: "file".into(),
         bytes: 1000,
-        goodput_bps: 250.5,
+        goodput_bps: Some(250.5),
         timed_out: true,
         hops: vec![HopSummary {
             limited: Some(LimitShares { send_buffer: 0.75, cwnd: 0.25, ..LimitShares::default() }),

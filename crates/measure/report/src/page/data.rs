@@ -84,7 +84,15 @@ impl<'a> GroupData<'a> {
         };
         Self {
             points: group.points.iter().map(text).collect(),
-            cells: group.cells.iter().map(|cell| CellData::new(group, cell)).collect(),
+            // Where there are no predictions there is nothing to draw; the table says why.
+            cells: group
+                .cells
+                .iter()
+                .filter(|cell| {
+                    cell.repeats.iter().any(|repeat| repeat.transfer.goodput_bps.is_some())
+                })
+                .map(|cell| CellData::new(group, cell))
+                .collect(),
             runs: group.runs.iter().map(RunData::new).collect(),
             panels,
         }
@@ -107,7 +115,7 @@ impl<'a> CellData<'a> {
             client: &cell.client,
             colour: variant.colour % COLOURS,
             endless: cell.is_endless(),
-            repeats: cell.repeats.iter().map(RepeatData::new).collect(),
+            repeats: cell.repeats.iter().filter_map(RepeatData::new).collect(),
             representative: cell.representative(),
             seconds: cell.mean_seconds().map(interval),
             goodput_bps: stats::mean_ci95(&cell.goodputs()).map(interval),
@@ -116,15 +124,16 @@ impl<'a> CellData<'a> {
 }
 
 impl RepeatData {
-    fn new(repeat: &crate::scenario_runs::Repeat) -> Self {
+    /// None without a prediction.
+    fn new(repeat: &crate::scenario_runs::Repeat) -> Option<Self> {
         let transfer = &repeat.transfer;
-        Self {
+        Some(Self {
             run: repeat.run,
-            seconds: transfer.seconds,
-            goodput_bps: transfer.goodput_bps,
+            seconds: transfer.seconds?,
+            goodput_bps: transfer.goodput_bps?,
             cut: transfer.verdict == RunVerdict::Cut,
             counts: transfer.verdict.in_medians(),
-        }
+        })
     }
 }
 

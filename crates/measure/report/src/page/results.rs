@@ -22,7 +22,7 @@ pub fn table(group: &ScenarioRuns) -> Markup {
     let columns = Column::of(group);
     let transfers = || group.cells.iter().flat_map(|cell| &cell.repeats).map(|r| &r.transfer);
     let capacities = transfers().filter_map(|transfer| Some(transfer.capacity?.bps));
-    let goodputs = transfers().map(|transfer| transfer.goodput_bps);
+    let goodputs = transfers().filter_map(|transfer| transfer.goodput_bps);
     let fastest = capacities.chain(goodputs).fold(0.0, f64::max);
     html! {
         div.scroll {
@@ -202,8 +202,11 @@ fn strip(group: &ScenarioRuns, cell: &Cell, fastest: f64) -> Markup {
             viewBox=(format!("0 0 {width} {height}")) role="img" aria-label=(strip_text(cell)) {
             line.scale x1=(at(0.0)) x2=(at(fastest)) y1=(middle) y2=(middle) {}
             @for repeat in &cell.repeats {
-                circle.(dot_class(&repeat.transfer)) cx=(at(repeat.transfer.goodput_bps)) cy=(middle)
-                    r="4" { title { (repeat_text(group, repeat)) } }
+                @if let Some(bps) = repeat.transfer.goodput_bps {
+                    circle.(dot_class(&repeat.transfer)) cx=(at(bps)) cy=(middle) r="4" {
+                        title { (repeat_text(group, repeat)) }
+                    }
+                }
             }
             @if let Some(median) = cell.median_bps() {
                 line.median x1=(at(median)) x2=(at(median)) y1="1" y2=(height - 1.0) {}
@@ -213,15 +216,20 @@ fn strip(group: &ScenarioRuns, cell: &Cell, fastest: f64) -> Markup {
 }
 
 fn strip_text(cell: &Cell) -> String {
-    let rates = cell.repeats.iter().map(|repeat| format::rate(repeat.transfer.goodput_bps));
+    let rates =
+        cell.repeats.iter().map(|repeat| or_dash(repeat.transfer.goodput_bps, format::rate));
     rates.collect::<Vec<_>>().join(", ")
+}
+
+fn or_dash(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
+    value.map_or_else(|| "–".into(), write)
 }
 
 fn dot_class(transfer: &Transfer) -> &'static str {
     match transfer.verdict {
         RunVerdict::Complete => "dot",
         RunVerdict::Cut => "dot hollow",
-        RunVerdict::Failed | RunVerdict::Invalid => "dot out",
+        RunVerdict::Unpredicted | RunVerdict::Failed | RunVerdict::Invalid => "dot out",
     }
 }
 
@@ -230,8 +238,8 @@ fn repeat_text(group: &ScenarioRuns, repeat: &Repeat) -> String {
     format!(
         "{}: {}, {}, {}",
         group.runs[repeat.run].manifest.id,
-        format::rate(transfer.goodput_bps),
-        format::seconds(transfer.seconds),
+        or_dash(transfer.goodput_bps, format::rate),
+        or_dash(transfer.seconds, format::seconds),
         transfer.outcome
     )
 }
@@ -272,8 +280,8 @@ fn run_row(group: &ScenarioRuns, cell: &Cell, repeat: &Repeat) -> Markup {
                 @if *verdict == RunVerdict::Failed { " " span.bad { "failed" } }
             }
             td { (match sha256_ok { Some(true) => "same", Some(false) => "differs", None => "–" }) }
-            td.number { (format::rate(transfer.goodput_bps)) }
-            td.number { @if *verdict == RunVerdict::Cut { "> " } (format::seconds(transfer.seconds)) }
+            td.number { (or_dash(transfer.goodput_bps, format::rate)) }
+            td.number { @if *verdict == RunVerdict::Cut { "> " } (or_dash(transfer.seconds, format::seconds)) }
             td.number { (transfer.bytes) }
             td.number { (count(transfer.retransmits)) }
             td.number { (count(transfer.timeouts)) }

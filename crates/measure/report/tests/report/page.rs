@@ -290,7 +290,7 @@ fn runs_in_which_nothing_happened_are_drawn_too() {
     let mut record = record::Record::open(&dir.path().join("seed/direct-curl-1")).unwrap();
     fs::remove_dir_all(dir.path().join("seed")).unwrap();
     let flow = &mut record.summary.flows[0];
-    (flow.bytes, flow.end_s, flow.seconds, flow.goodput_bps) = (0, 0.0, 0.0, 0.0);
+    (flow.bytes, flow.end_s, flow.seconds, flow.goodput_bps) = (0, 0.0, Some(0.0), Some(0.0));
     (flow.timed_out, flow.exit_code, flow.outcome) = (false, Some(7), "refused".into());
     record.series = record::Series::default();
     // Twice, so that there is a sweep; the second moved nothing for a while.
@@ -337,7 +337,7 @@ fn flows_without_an_end_have_goodputs_and_no_completion_times() {
         });
         let flow = &mut record.summary.flows[0];
         (flow.bytes_expected, flow.timed_out, flow.exit_code) = (None, false, None);
-        (flow.bytes, flow.end_s, flow.seconds) = (50_000_000, 2.0, 2.0);
+        (flow.bytes, flow.end_s, flow.seconds) = (50_000_000, 2.0, Some(2.0));
         let mut other = flow.clone();
         other.name = "other".into();
         record.summary.flows.push(other);

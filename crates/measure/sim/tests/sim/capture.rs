@@ -31,7 +31,9 @@ fn recorded(text: &str, out: &Path) -> (RunResults, PathBuf) {
         out: out.to_owned(),
         jobs: 1,
         known: ReusePolicy::default(),
+        keep: false,
         command: Vec::new(),
+        predict: |_| None,
     };
     let results = run_all(&runs(text), &Simulated, &options, |_| ());
     let results = results.unwrap_or_else(|error| panic!("{error}")).remove(0);

@@ -47,7 +47,7 @@ fn scenario(cc: &str, delay: &str, buffer: &str, loss: &str) -> String {
 fn cell(cc: &str, delay: &str, buffer: &str, loss: &str) -> String {
     let run = &runs(&scenario(cc, delay, buffer, loss))[0];
     let flow = &outcome(run).summary.flows[0];
-    format!("{:.3}{}", flow.goodput_bps / 1e6, if flow.timed_out { "*" } else { "" })
+    format!("{:.3}{}", flow.goodput_bps.unwrap() / 1e6, if flow.timed_out { "*" } else { "" })
 }
 
 /// Cells by row and column.
@@ -119,7 +119,7 @@ fn disciplined(cc: &str, delay: &str, name: &str, discipline: &str) -> String {
         "#
     );
     let outcome = outcome(&runs(&text)[0]);
-    let [one, other] = [0, 1].map(|n| outcome.summary.flows[n].goodput_bps / 1e6);
+    let [one, other] = [0, 1].map(|n| outcome.summary.flows[n].goodput_bps.unwrap() / 1e6);
     let link = &outcome.summary.links[0];
     let wait_ms = link.queue_mean_delay_us.unwrap_or_default() / 1e3;
     format!("{one:.2}+{other:.2}/{wait_ms:.2}/{}/{}", link.queue_drops, link.marks)

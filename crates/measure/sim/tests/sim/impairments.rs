@@ -58,7 +58,7 @@ fn flow(link: &str) -> Outcome {
 }
 
 fn goodput_mbps(outcome: &Outcome) -> f64 {
-    outcome.summary.flows[0].goodput_bps / 1e6
+    outcome.summary.flows[0].goodput_bps.unwrap() / 1e6
 }
 
 /// Within four standard deviations of a binomial count.

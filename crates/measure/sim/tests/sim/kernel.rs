@@ -58,8 +58,9 @@ impl Cell {
         let set: Vec<&str> = set.iter().map(String::as_str).collect();
         let scenario = read("scenarios/validation-flows.toml");
         let runs = Scenario::parse(&scenario, "validation-flows", &set).unwrap().runs;
-        let flows =
-            |run| outcome(run).summary.flows.iter().map(|flow| flow.goodput_bps / 1e6).collect();
+        let flows = |run| {
+            outcome(run).summary.flows.iter().map(|flow| flow.goodput_bps.unwrap() / 1e6).collect()
+        };
         runs.iter().map(flows).collect()
     }
 

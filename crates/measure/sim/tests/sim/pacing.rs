@@ -32,7 +32,7 @@ fn cell(table: &str, variant: &str, buffer: &str, duration: &str) -> Outcome {
 }
 
 fn share(outcome: &Outcome) -> f64 {
-    outcome.summary.flows[0].goodput_bps / PAYLOAD_BPS
+    outcome.summary.flows[0].goodput_bps.unwrap() / PAYLOAD_BPS
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn per_bottleneck_classes_lose_nothing_and_one_queue_loses() {
         let outcome = outcome(&run);
         for (class, bps) in [("slow", 100e6), ("middle", 200e6), ("fast", 400e6)] {
             let flows = outcome.summary.flows.iter().filter(|flow| flow.name.starts_with(class));
-            let rates: Vec<f64> = flows.map(|flow| flow.goodput_bps).collect();
+            let rates: Vec<f64> = flows.map(|flow| flow.goodput_bps.unwrap()).collect();
             let share = rates.iter().sum::<f64>() / (bps * 1448.0 / 1538.0);
             let link = forward_link(&outcome, &format!("to-{class}"));
             if variant == "classes" {

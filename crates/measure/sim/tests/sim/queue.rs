@@ -93,7 +93,7 @@ fn ecn_flow_is_marked_and_retransmits_nothing() {
 fn fq_codel_gives_cubic_and_bbr_equal_parts() {
     let parts = |discipline: &str| {
         let outcome = run(discipline, &["lh_cubic", "lh_bbr"], "");
-        let [cubic, bbr] = [0, 1].map(|n| outcome.summary.flows[n].goodput_bps / 1e6);
+        let [cubic, bbr] = [0, 1].map(|n| outcome.summary.flows[n].goodput_bps.unwrap() / 1e6);
         println!("{discipline}: cubic {cubic:.2}, bbr {bbr:.2}");
         (cubic, bbr)
     };
@@ -116,7 +116,7 @@ fn queue_comparison_matches_the_documentation() {
     for run in &scenario.runs {
         let outcome = outcome(run);
         let variant = run.variant.as_ref().map(|variant| variant.name.clone()).unwrap_or_default();
-        let [first, second] = [0, 1].map(|n| outcome.summary.flows[n].goodput_bps / 1e6);
+        let [first, second] = [0, 1].map(|n| outcome.summary.flows[n].goodput_bps.unwrap() / 1e6);
         let link = forward_link(&outcome, "bottleneck");
         let (wait, used) = (link.queue_mean_delay_us.unwrap() / 1e3, link.utilisation.unwrap());
         let at =

@@ -250,7 +250,7 @@ fn flow_over_three_bottlenecks_gets_proportional_share() {
     let outcome = outcome(fast.expect("the variant \"fast\""));
     let goodput = |name: &str| {
         let flow = outcome.summary.flows.iter().find(|flow| flow.name == name);
-        flow.unwrap_or_else(|| panic!("no flow {name}")).goodput_bps
+        flow.unwrap_or_else(|| panic!("no flow {name}")).goodput_bps.unwrap()
     };
     let long = goodput("long");
     for (short, link) in [("short1", "first"), ("short2", "second"), ("short3", "third")] {

@@ -55,10 +55,10 @@ pub fn stream_rates_bps(flow: &FlowSummary) -> Option<Vec<f64>> {
         }
     }
     if last.len() < 2 {
-        return Some(vec![flow.goodput_bps]);
+        return flow.goodput_bps.map(|bps| vec![bps]);
     }
-    let rate = |hop: &&HopSummary| Some(goodput_bps(hop.bytes?, flow.seconds));
-    last.values().map(rate).collect::<Option<_>>().filter(|_| flow.seconds > 0.0)
+    let rate = |hop: &&HopSummary| Some(goodput_bps(hop.bytes?, flow.seconds?));
+    last.values().map(rate).collect::<Option<_>>().filter(|_| flow.seconds > Some(0.0))
 }
 
 fn positive_mean(rates: &[f64]) -> Option<f64> {
@@ -89,8 +89,12 @@ mod tests {
     fn streams_are_computed_separately() {
         let hop =
             |index, stream, bytes| HopSummary { index, stream, bytes, ..HopSummary::default() };
-        let flow =
-            |hops| FlowSummary { hops, seconds: 2.0, goodput_bps: 7.0, ..FlowSummary::default() };
+        let flow = |hops| FlowSummary {
+            hops,
+            seconds: Some(2.0),
+            goodput_bps: Some(7.0),
+            ..FlowSummary::default()
+        };
         // Two streams of two hops: 12 and 4 bytes arrived.
         let two =
             vec![hop(0, 0, Some(90)), hop(1, 0, Some(12)), hop(2, 1, Some(90)), hop(3, 1, Some(4))];

@@ -29,7 +29,7 @@ fn sorted(sample: &[f64]) -> Option<Vec<f64>> {
 
 /// How long the flows that completed took, in seconds. A flow without a size has no such time.
 pub fn completion_times_s(flows: &[FlowSummary]) -> Vec<f64> {
-    flows.iter().filter(|flow| complete(flow)).map(|flow| flow.seconds).collect()
+    flows.iter().filter(|flow| complete(flow)).filter_map(|flow| flow.seconds).collect()
 }
 
 /// Whether the flow moved all that it should, rightly.
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn two_runs_are_compared_by_what_completed() {
         let flow = |seconds, bytes_expected| FlowSummary {
-            seconds,
+            seconds: Some(seconds),
             bytes: 10,
             bytes_expected,
             ..FlowSummary::default()

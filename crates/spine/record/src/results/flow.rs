@@ -2,7 +2,8 @@
 //! One flow of one run.
 
 use crate::{
-    LimitShares, RunResults, RunVerdict, manifest::Point, repeats::RepeatKey, slowest_hop,
+    LimitShares, PredictedFlow, RunResults, RunVerdict, manifest::Point, repeats::RepeatKey,
+    slowest_hop,
 };
 use serde::Serialize;
 
@@ -25,10 +26,12 @@ pub struct FlowResult {
     pub client: Option<String>,
     /// Bytes that arrived.
     pub bytes: u64,
-    /// From the client's start to its end.
-    pub seconds: f64,
-    /// `bytes * 8 / seconds`.
-    pub goodput_bps: f64,
+    /// From the client's start to its end; null without a prediction.
+    pub seconds: Option<f64>,
+    /// `bytes * 8 / seconds`; null without a prediction.
+    pub goodput_bps: Option<f64>,
+    /// The closed form that it is from; null for other methods than `model`.
+    pub prediction: Option<PredictedFlow>,
     /// Whether the copy is the original; null where the transfer did not end by itself.
     pub sha256_ok: Option<bool>,
     /// Whether the time limit cut it off.
@@ -68,6 +71,7 @@ impl FlowResult {
                 bytes: flow.bytes,
                 seconds: flow.seconds,
                 goodput_bps: flow.goodput_bps,
+                prediction: flow.prediction.clone(),
                 sha256_ok: flow.sha256_ok,
                 timed_out: flow.timed_out,
                 outcome: flow.outcome.clone(),

@@ -3,7 +3,7 @@
 
 use super::{flow::FlowResult, range_keys};
 use crate::{
-    LimitedBy,
+    LimitedBy, RunVerdict,
     manifest::Point,
     repeats::{self, RepeatKey},
     stats::MedianRange,
@@ -24,10 +24,12 @@ pub struct FlowMedians {
     pub client: Option<String>,
     /// Runs that the medians include.
     pub runs: usize,
-    /// Runs that they do not include: invalid or failed ones.
+    /// Runs that they do not include: invalid or failed ones, and those without a prediction.
     pub left_out: usize,
     /// Of those included, the ones that the time limit cut off, with what they moved.
     pub timed_out: usize,
+    /// Why there is no prediction; null where there is one and by methods that measure.
+    pub unpredicted: Option<String>,
     /// Goodput.
     #[serde(flatten, serialize_with = "range_keys::goodput_bps")]
     pub goodput_bps: Option<MedianRange>,
@@ -54,9 +56,13 @@ pub fn flow_medians(results: &[FlowResult], baseline: Option<&str>) -> Vec<FlowM
                 client: all[0].client.clone(),
                 runs: included().count(),
                 left_out: all.len() - included().count(),
+                unpredicted: all
+                    .iter()
+                    .find(|r| r.verdict == RunVerdict::Unpredicted)
+                    .map(|r| r.outcome.clone()),
                 timed_out: included().filter(|r| r.timed_out).count(),
-                goodput_bps: MedianRange::of_values(included().map(|r| r.goodput_bps)),
-                seconds: MedianRange::of_values(included().map(|r| r.seconds)),
+                goodput_bps: MedianRange::of_values(included().filter_map(|r| r.goodput_bps)),
+                seconds: MedianRange::of_values(included().filter_map(|r| r.seconds)),
                 limited_by: LimitedBy::of_mean(
                     &included().filter_map(|r| r.limited).collect::<Vec<_>>(),
                 ),

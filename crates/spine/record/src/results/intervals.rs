@@ -109,8 +109,8 @@ mod tests {
         });
         let flow = FlowSummary {
             name: "f".into(),
-            seconds: f64::from(repeat),
-            goodput_bps,
+            seconds: Some(f64::from(repeat)),
+            goodput_bps: Some(goodput_bps),
             timed_out,
             outcome: "complete".into(),
             ..FlowSummary::default()

@@ -13,9 +13,14 @@ fn record() -> Record {
         client: Some("curl".into()),
         bytes: 1000,
         bytes_expected: Some(1000),
-        seconds: 2.0,
+        seconds: Some(2.0),
         end_s: 2.0,
-        goodput_bps: 4000.0,
+        goodput_bps: Some(4000.0),
+        prediction: Some(PredictedFlow {
+            source: "equation 3".into(),
+            low_bps: Some(3000.0),
+            high_bps: Some(5000.0),
+        }),
         sha256_ok: Some(true),
         exit_code: Some(0),
         outcome: "complete".into(),
@@ -370,7 +375,7 @@ fn empty_summary_has_every_key() {
     };
     assert_eq!(
         keys(&json["flows"][0]),
-        "name client reverse bytes bytes_expected start_s end_s seconds goodput_bps retransmits timeouts \
+        "name client reverse bytes bytes_expected start_s end_s seconds goodput_bps prediction retransmits timeouts \
          sha256_ok exit_code timed_out outcome hops"
     );
     assert_eq!(

@@ -13,8 +13,8 @@ fn flow(name: &str, start_s: f64, seconds: f64, bytes: u64) -> FlowSummary {
         bytes_expected: Some(bytes),
         start_s,
         end_s: start_s + seconds,
-        seconds,
-        goodput_bps: bytes as f64 * 8.0 / seconds,
+        seconds: Some(seconds),
+        goodput_bps: Some(bytes as f64 * 8.0 / seconds),
         retransmits: Some(3),
         ..FlowSummary::default()
     }

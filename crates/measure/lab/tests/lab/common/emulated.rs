@@ -20,6 +20,7 @@ pub fn recorded(runs: &[Run], method: &dyn Method) -> Vec<RunResults> {
         known: ReusePolicy::default(),
         keep: false,
         command: Vec::new(),
+        predict: |_| None,
     };
     run_all(runs, method, &options, |_| ()).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -147,7 +147,7 @@ impl Cell {
         let link = summary.links.iter().find(named).expect("the scenario has a bottleneck");
         Figures {
             goodput_bps: summary.flows.iter().map(goodput).collect(),
-            whole_goodput_bps: summary.flows.iter().map(|flow| flow.goodput_bps).collect(),
+            whole_goodput_bps: summary.flows.iter().map(|flow| flow.goodput_bps.unwrap()).collect(),
             utilisation: late(&series, Quantity::ThroughputBps, half_s) * MONITOR_S
                 / (self.rate_bps as f64 * half_s),
             drops: late(&series, Quantity::Drops, half_s) as u64,
