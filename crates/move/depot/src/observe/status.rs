@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `/status.json` says, and all statistics of a depot, each declared once ([`statistics`](super::statistics)).
+//! What `/status.json` says, and all statistics of a depot, each declared once (`statistics`).
 //!
 //! *Up* is from clients to origins (bodies of requests), *down* from origins to clients (bodies of
 //! answers). Keys carry their units.
