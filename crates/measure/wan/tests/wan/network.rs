@@ -5,6 +5,7 @@
 use crate::{alone, one_of_two};
 use longhaul_wan::{LinkState, Wan};
 use scenario::Scenario;
+use socket2::SockRef;
 use std::{
     fs,
     io::{Read, Write},
@@ -47,6 +48,8 @@ fn pattern(length: usize) -> Vec<u8> {
 fn transfer(wan: &Wan, from: &str, to: &str, bytes: &[u8]) -> Vec<u8> {
     let address = wan.address(to).unwrap();
     let listener = wan.node(to).unwrap().namespace.run(|| TcpListener::bind((address, 0))).unwrap();
+    // Of accept(2) too: a connection that never comes fails the test, instead of holding the machine's turn for ever.
+    SockRef::from(&listener).set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let target = listener.local_addr().unwrap();
     thread::scope(|scope| {
         let receiver = scope.spawn(move || {
