@@ -41,6 +41,20 @@ pub struct Options {
     pub predict: fn(&Run) -> Option<Prediction>,
 }
 
+impl Options {
+    /// One run after the other into `out`, without a command line or predictions on record. What changed is replaced.
+    pub fn new(out: impl Into<PathBuf>) -> Self {
+        Self {
+            out: out.into(),
+            jobs: 1,
+            known: ReusePolicy::default(),
+            keep: false,
+            command: Vec::new(),
+            predict: |_| None,
+        }
+    }
+}
+
 /// Which records spare a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReusePolicy {

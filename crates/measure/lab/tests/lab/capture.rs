@@ -2,7 +2,7 @@
 //! Captures of emulated nodes, read back by another parser and compared with the record. Takes root.
 
 use crate::common::{Measured, credible, one_of_two};
-use experiment::{Options, ReusePolicy, run_all};
+use experiment::{Options, run_all};
 use longhaul_lab::Emulation;
 use record::{RunResults, manifest::Capture};
 use scenario::Scenario;
@@ -25,14 +25,7 @@ fn scenario(link: &str, node: &str) -> Scenario {
 }
 
 fn run(scenario: &Scenario, out: &Path) -> RunResults {
-    let options = Options {
-        out: out.to_owned(),
-        jobs: 1,
-        known: ReusePolicy::default(),
-        keep: false,
-        command: Vec::new(),
-        predict: |_| None,
-    };
+    let options = Options::new(out);
     let method = Emulation::new("no depots");
     let results = run_all(&scenario.runs, &method, &options, |_| ());
     results.unwrap_or_else(|error| panic!("{error}")).remove(0)

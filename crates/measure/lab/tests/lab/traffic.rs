@@ -2,7 +2,7 @@
 //! Files and on-off connections next to a flow, by emulation and by simulation. Takes root.
 
 use crate::common::{Measured, credible, one_of_two};
-use experiment::{Method, Options, ReusePolicy, run_all};
+use experiment::{Method, Options, run_all};
 use longhaul_lab::Emulation;
 use record::Record;
 use scenario::Scenario;
@@ -34,14 +34,7 @@ fn scenario() -> Scenario {
 
 fn recorded(scenario: &Scenario, method: &dyn Method) -> Record {
     let folder = tempfile::tempdir().expect("a writable folder");
-    let options = Options {
-        out: folder.path().to_owned(),
-        jobs: 1,
-        known: ReusePolicy::default(),
-        keep: false,
-        command: Vec::new(),
-        predict: |_| None,
-    };
+    let options = Options::new(folder.path());
     let run = &scenario.runs[0];
     run_all(&scenario.runs, method, &options, |_| ()).unwrap_or_else(|error| panic!("{error}"));
     Record::open(&method.folder(&options.out, run)).expect("a record")

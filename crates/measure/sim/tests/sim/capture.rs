@@ -2,7 +2,7 @@
 //! Captures of simulated nodes, read back by another parser and compared with the record.
 
 use crate::common::{outcome, runs};
-use experiment::{Options, ReusePolicy, run_all};
+use experiment::{Options, run_all};
 use longhaul_sim::Simulated;
 use record::{LinkSummary, RunResults};
 use std::path::{Path, PathBuf};
@@ -27,14 +27,7 @@ fn impaired(keys: &str, node: &str) -> String {
 
 /// Runs the only run of a scenario; with its record's folder.
 fn recorded(text: &str, out: &Path) -> (RunResults, PathBuf) {
-    let options = Options {
-        out: out.to_owned(),
-        jobs: 1,
-        known: ReusePolicy::default(),
-        keep: false,
-        command: Vec::new(),
-        predict: |_| None,
-    };
+    let options = Options::new(out);
     let results = run_all(&runs(text), &Simulated, &options, |_| ());
     let results = results.unwrap_or_else(|error| panic!("{error}")).remove(0);
     let folder = out.join("sim").join(&results.manifest.id);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Runs by a method, as tests of records need them.
 
-use experiment::{Method, Options, ReusePolicy, run_all};
+use experiment::{Method, Options, run_all};
 use longhaul_lab::Emulation;
 use record::RunResults;
 use scenario::Run;
@@ -14,13 +14,6 @@ pub fn emulated(runs: &[Run]) -> Vec<RunResults> {
 /// The same by any method.
 pub fn recorded(runs: &[Run], method: &dyn Method) -> Vec<RunResults> {
     let folder = tempfile::tempdir().expect("a writable folder");
-    let options = Options {
-        out: folder.path().to_owned(),
-        jobs: 1,
-        known: ReusePolicy::default(),
-        keep: false,
-        command: Vec::new(),
-        predict: |_| None,
-    };
+    let options = Options::new(folder.path());
     run_all(runs, method, &options, |_| ()).unwrap_or_else(|error| panic!("{error}"))
 }
