@@ -29,7 +29,7 @@ const PRODUCT: u64 = 5_000_000;
 const BODY: u64 = 160_000_000;
 /// The queue before the long path: with what is on the path, it holds two BDPs and the megabyte that
 /// a depot keeps unsent, and no more.
-const QUEUE: &str = "6000000";
+const QUEUE: &str = "6000000B";
 
 /// Becomes a depot when asked to by the environment.
 #[test]

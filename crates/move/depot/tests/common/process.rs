@@ -404,9 +404,15 @@ impl Daemon {
         std::time::Duration::from_secs(1) * ticks / per_second as u32
     }
 
-    /// The number of sockets and pipes that the process holds beyond those of an idle depot.
+    /// How many descriptors the process has open.
     pub fn open_files(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
+        self.descriptors().len()
+    }
+
+    /// What each descriptor of the process stands for. One that was just closed stands for nothing.
+    pub fn descriptors(&self) -> Vec<Option<std::path::PathBuf>> {
+        let listed = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap();
+        listed.map(|entry| std::fs::read_link(entry.unwrap().path()).ok()).collect()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::common::{
     sha256,
 };
 use longhaul_depot::fetch_status;
-use std::{fs, io::Read, io::Write, net::TcpStream, sync::Arc};
+use std::{fs, io::Read, io::Write, net::TcpStream, sync::Arc, thread, time::Duration};
 use testkit::until;
 
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
@@ -97,16 +97,27 @@ fn descriptor_exhaustion_skips_no_address_check() {
     idle.again();
 }
 
+/// How many descriptors a depot [`with_few_descriptors`] may have.
+const FEW: usize = 40;
+
 /// A depot that may have few, with rules for upstreams.
 fn with_few_descriptors(rules: &str) -> Daemon {
     let rules = format!("[allow]\nclients = [\"127.0.0.0/8\"]\n{rules}");
-    Daemon::depot_by("ulimit -n 40; exec \"$0\" \"$@\"", &format!("id = \"d1\"\n{rules}"))
+    let line = format!("ulimit -n {FEW}; exec \"$0\" \"$@\"");
+    Daemon::depot_by(&line, &format!("id = \"d1\"\n{rules}"))
 }
 
 /// The answer, head and text, to the first of 64 clients that finds the depot without descriptors.
 fn asked_without_descriptors(depot: &Daemon, route: &str) -> (String, String) {
     let waiting = [(); 64].map(|()| connect(depot.address));
     depot.await_log(&["WARN", "cannot accept a connection"]);
+    // The depot lends those that it keeps to clients that it cannot serve. Until all are lent, another
+    // connection may get one.
+    until("no descriptor is free, nor will be", || {
+        let before = depot.descriptors();
+        thread::sleep(Duration::from_millis(200));
+        before.len() >= FEW && before == depot.descriptors()
+    });
     let mut first = &waiting[0];
     write!(first, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
     let (head, body, _) = read_answer(waiting[0].try_clone().unwrap());
