@@ -8,6 +8,8 @@
 
 use crate::{
     gso_frame::{Frame, FramePart},
+    health::Punctuality,
+    link_clock::Reading,
     port::Port,
 };
 use netmodel::{Fate, Link, LinkConfig, Packet};
@@ -48,9 +50,11 @@ pub struct Running {
     pub backlog: Backlog,
     /// Frames that were too long for the port that they came out at.
     pub too_long: u64,
+    /// How many of its packets came out late.
+    pub punctuality: Punctuality,
     max_burst: Duration,
     /// Segments of which the link has not said what becomes of them, by their tickets.
-    queued: Vec<Option<(Frame, usize)>>,
+    queued: Vec<Option<Queued>>,
     /// The frame and run of the last entry of `pending`, as long as it may grow.
     last: Option<(Frame, Run)>,
 }
@@ -59,6 +63,17 @@ pub struct Running {
 pub struct Pending {
     pub release: Timestamp,
     pub frame: FramePart,
+    /// How many packets it is on the wire.
+    pub packets: u64,
+    pub read: Reading,
+}
+
+/// A segment that the link keeps.
+#[derive(Clone)]
+struct Queued {
+    frame: Frame,
+    segment: usize,
+    read: Reading,
 }
 
 /// Neighbouring segments of one frame that are delivered together.
@@ -69,6 +84,7 @@ struct Run {
     release: Timestamp,
     /// Whether they carry the mark of congestion (CE).
     marked: bool,
+    read: Reading,
 }
 
 impl Running {
@@ -85,6 +101,7 @@ impl Running {
             pending,
             backlog,
             too_long: 0,
+            punctuality: Punctuality::default(),
             max_burst,
             queued,
             last: None,
@@ -92,23 +109,23 @@ impl Running {
     }
 
     /// Takes in a frame that arrived at `now`, where the link is ([`catch_up`](Self::catch_up)): its packets go onto the link, a gap frame ends on it.
-    pub fn accept(&mut self, now: Timestamp, frame: &Frame) {
+    pub fn accept(&mut self, now: Timestamp, frame: &Frame, read: Reading) {
         if frame.is_gap() {
             self.offer_gap(now, frame);
         } else if self.carries_groups || !frame.is_multicast() {
-            self.offer(now, frame);
+            self.offer(now, frame, read);
         }
     }
 
     /// Offers each segment of a frame, and queues runs of neighbours that survive for delivery.
-    fn offer(&mut self, now: Timestamp, frame: &Frame) {
+    fn offer(&mut self, now: Timestamp, frame: &Frame, read: Reading) {
         let mut run: Option<Run> = None;
         let (ect, flow) = (frame.is_ect(), frame.flow());
         for n in 0..frame.segments() {
             let length = Bytes::new(frame.packet_length(n) as u64);
             let fate = self.link.offer(now, Packet { length, ect, flow });
             if let Fate::Queued { ticket } = fate {
-                self.keep(ticket, frame, n);
+                self.keep(ticket, Queued { frame: frame.clone(), segment: n, read });
                 self.decide(now);
                 continue;
             }
@@ -119,7 +136,9 @@ impl Running {
                 }
                 Fate::ArrivesImpaired { starts, at, marked, twice, .. } => {
                     self.deliver(frame, run.take());
-                    self.deliver_alone(frame, n, (starts, at, marked), twice);
+                    let segments = n..n + 1;
+                    let alone = Run { starts, segments, release: at, marked, read };
+                    self.deliver_alone(frame, &alone, twice);
                     continue;
                 }
                 _ => {
@@ -139,7 +158,7 @@ impl Running {
                 }
                 _ => {
                     self.deliver(frame, run.take());
-                    run = Some(Run { starts, segments: n..n + 1, release: at, marked });
+                    run = Some(Run { starts, segments: n..n + 1, release: at, marked, read });
                 }
             }
         }
@@ -147,40 +166,35 @@ impl Running {
     }
 
     /// Queues a segment for delivery by itself, or twice.
-    fn deliver_alone(
-        &mut self,
-        frame: &Frame,
-        segment: usize,
-        (starts, release, marked): (Timestamp, Timestamp, bool),
-        twice: bool,
-    ) {
+    fn deliver_alone(&mut self, frame: &Frame, alone: &Run, twice: bool) {
         for _ in 0..=u32::from(twice) {
-            let segments = segment..segment + 1;
-            self.deliver(frame, Some(Run { starts, segments, release, marked }));
+            self.deliver(frame, Some(alone.clone()));
         }
     }
 
     /// Keeps a segment until the link says what becomes of it.
-    fn keep(&mut self, ticket: u32, frame: &Frame, segment: usize) {
+    fn keep(&mut self, ticket: u32, segment: Queued) {
         let at = ticket as usize;
         if at >= self.queued.len() {
             self.queued.resize(at + 1, None);
         }
-        self.queued[at] = Some((frame.clone(), segment));
+        self.queued[at] = Some(segment);
     }
 
     /// Queues for delivery what the link has decided by `now`.
     pub fn decide(&mut self, now: Timestamp) {
         while let Some((ticket, fate)) = self.link.decided(now) {
             let kept = self.queued[ticket as usize].take();
-            let (frame, segment) = kept.expect("it was kept when the link gave the ticket");
+            let Queued { frame, segment, read } =
+                kept.expect("it was kept when the link gave the ticket");
+            let segments = segment..segment + 1;
             match fate {
                 Fate::Arrives { starts, at, marked } => {
-                    let segments = segment..segment + 1;
-                    self.append(frame, Run { starts, segments, release: at, marked });
+                    self.append(frame, Run { starts, segments, release: at, marked, read });
                 }
                 Fate::ArrivesImpaired { starts, at, marked, twice, .. } => {
-                    self.deliver_alone(&frame, segment, (starts, at, marked), twice);
+                    let alone = Run { starts, segments, release: at, marked, read };
+                    self.deliver_alone(&frame, &alone, twice);
                 }
                 _ => {}
             }
@@ -250,6 +264,7 @@ impl Running {
 
     fn deliver(&mut self, frame: &Frame, run: Option<Run>) {
         if let Some(run) = run {
+            let packets = run.segments.len() as u64;
             let mut cut = frame.cut(run.segments);
             if run.marked {
                 cut.mark();
@@ -258,7 +273,7 @@ impl Running {
             // Most belong at the end. Late ones wait for those that overtake them.
             let later = self.pending.iter().rev().take_while(|other| other.release > release);
             let place = self.pending.len() - later.count();
-            self.pending.insert(place, Pending { release, frame: cut });
+            self.pending.insert(place, Pending { release, frame: cut, packets, read: run.read });
         }
     }
 

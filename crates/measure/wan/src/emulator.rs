@@ -17,6 +17,7 @@ use crate::{
     directed_link::{DirectedLink, Outlet, Running},
     gso_frame::{Frame, MAX_FRAME},
     health::{Health, Lateness},
+    link_clock::{Absence, LinkClock},
     poll_policy::PollPolicy,
 };
 use netmodel::{Counters, GapStatistics, MeanAndDeviation};
@@ -63,30 +64,6 @@ pub struct Snapshot {
     pub directed_links: Vec<LinkState>,
     /// How it kept up.
     pub health: Health,
-}
-
-/// The links' time: the machine's since the start, less the times in which the emulator's thread did not run
-/// when it should have.
-#[derive(Debug, Clone, Copy)]
-struct LinkClock {
-    started: std::time::Instant,
-    stood_still: Duration,
-}
-
-impl LinkClock {
-    /// Lateness that is not made up for. Most deliveries are late by the time that waking up takes.
-    const TOLERATED: Duration = Duration::from_micros(500);
-
-    fn now(&self) -> Timestamp {
-        Timestamp::ZERO + Duration::from(self.started.elapsed()).saturating_sub(self.stood_still)
-    }
-
-    /// A delivery was so late. Where that is more than is tolerated, its time is now.
-    fn was_late(&mut self, late: Duration) {
-        if late > Self::TOLERATED {
-            self.stood_still = self.stood_still + late;
-        }
-    }
 }
 
 enum Request {
@@ -177,7 +154,17 @@ struct Loop {
     devices_lost: u64,
     real_time: bool,
     poll_policy: PollPolicy,
+    absence: Absence,
     buffer: Box<[u8]>,
+}
+
+/// What is to be known of a moment at which the thread woke.
+#[derive(Debug, Clone, Copy)]
+struct Wake {
+    /// How long frames may have waited.
+    waited: Duration,
+    /// For how long the links' time had stood still before.
+    stood_still: Duration,
 }
 
 /// Tells the wake-up descriptor from the directed links' devices.
@@ -210,13 +197,14 @@ impl Loop {
             inbox,
             wake,
             epoll,
-            clock: LinkClock { started, stood_still: Duration::ZERO },
+            clock: LinkClock::new(started),
             lateness: Lateness::new(),
             write_errors: 0,
             malformed: 0,
             devices_lost: 0,
             real_time: false,
             poll_policy: PollPolicy::default(),
+            absence: Absence::new(started),
             buffer: vec![0; MAX_FRAME].into(),
         }
     }
@@ -240,7 +228,16 @@ impl Loop {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => panic!("epoll_pwait2 on the emulator's own descriptors: {error}"),
             }
-            self.poll_policy.woke(self.now());
+            let now = self.now();
+            self.poll_policy.woke(now);
+            let wake = Wake {
+                waited: self.absence.look(std::time::Instant::now()),
+                stood_still: self.clock.stood_still(),
+            };
+            // What comes after a halt comes when the links' time goes on, not before what was due.
+            if next.is_some_and(|release| now.since(release) > LinkClock::TOLERATED) {
+                self.release_due();
+            }
             for event in &events {
                 match event.data.u64() {
                     WAKE => {
@@ -248,7 +245,7 @@ impl Loop {
                             return;
                         }
                     }
-                    directed_link => self.read(directed_link as usize),
+                    directed_link => self.read(directed_link as usize, wake),
                 }
             }
         }
@@ -296,7 +293,7 @@ impl Loop {
                     Ok(frame) => {
                         let next = &mut self.directed_links[next];
                         next.catch_up(due.release);
-                        next.accept(due.release, &frame);
+                        next.accept(due.release, &frame, due.read);
                     }
                     Err(_) => self.malformed += 1,
                 }
@@ -314,19 +311,23 @@ impl Loop {
             }
         }
         let late = now.since(due.release);
-        self.lateness.add(late);
+        let lateness = self.clock.lateness(due.read, late);
+        self.lateness.add(lateness);
+        directed_link.punctuality.add(due.packets, lateness);
         self.clock.was_late(late);
     }
 
-    /// How long epoll may sleep: until just before the next release, or for ever.
+    /// How long epoll may sleep: until just before the next release, and no longer than the devices may go unseen.
     fn sleep_before(&mut self, next: Option<Timestamp>) -> Option<Timespec> {
         let now = self.now();
-        let sleep: std::time::Duration = self.poll_policy.sleep_until(next, now)?.into();
+        let sleep = self.absence.sleep(self.poll_policy.sleep_until(next, now));
+        let sleep: std::time::Duration = sleep?.into();
         Some(Timespec::try_from(sleep).expect("a release is years away at most"))
     }
 
     /// Reads what a directed link's device has and puts it onto the link.
-    fn read(&mut self, n: usize) {
+    fn read(&mut self, n: usize, wake: Wake) {
+        let stood_still = self.clock.stood_still().saturating_sub(wake.stood_still);
         for _ in 0..READ_BATCH {
             let now = self.now();
             let directed_link = &mut self.directed_links[n];
@@ -346,10 +347,14 @@ impl Loop {
                 }
                 Err(_) => return self.lose(n),
             };
+            self.absence.found();
             directed_link.catch_up(now);
-            directed_link.backlog.frame_read(now, directed_link.link.free_at());
+            let free_at = directed_link.link.free_at();
+            directed_link.backlog.frame_read(now, free_at);
+            // It would have had to wait for the packets before it.
+            let waited = wake.waited.min((now + stood_still).since(free_at));
             match Frame::parse(&self.buffer[frame]) {
-                Ok(frame) => directed_link.accept(now, &frame),
+                Ok(frame) => directed_link.accept(now, &frame, self.clock.reading(waited)),
                 Err(_) => self.malformed += 1,
             }
         }
@@ -401,11 +406,11 @@ impl Loop {
             malformed: self.malformed,
             devices_lost: self.devices_lost,
             starved_s: starved.map_or(0.0, Duration::as_secs_f64),
-            stood_still_s: self.clock.stood_still.as_secs_f64(),
+            stood_still_s: self.clock.stood_still().as_secs_f64(),
             elapsed_s: at.as_secs_f64(),
             cpu_s: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
             real_time: self.real_time,
-            ..Health::new(&self.lateness)
+            ..Health::new(&self.lateness, self.directed_links.iter().map(|link| link.punctuality))
         };
         let directed_links = self.directed_links.iter_mut().map(|directed_link| {
             directed_link.catch_up(at);
@@ -424,22 +429,5 @@ impl Loop {
             }
         });
         Snapshot { at, directed_links: directed_links.collect(), health }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn link_time_stops_while_the_thread_is_late() {
-        let started = std::time::Instant::now();
-        let mut clock = LinkClock { started, stood_still: Duration::ZERO };
-        clock.was_late(LinkClock::TOLERATED);
-        assert_eq!(clock.stood_still, Duration::ZERO, "waking up takes some time");
-        let before = clock.now();
-        clock.was_late(Duration::from_millis(20));
-        assert_eq!(clock.stood_still, Duration::from_millis(20));
-        assert!(clock.now() < before + Duration::from_secs(1));
     }
 }
