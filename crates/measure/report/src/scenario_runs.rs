@@ -5,6 +5,7 @@ use crate::{
     capacity::Capacity,
     run::{Run, Transfer},
     swept_value::SweptValue,
+    traces,
 };
 use record::{
     LimitedBy, RunVerdict,
@@ -98,6 +99,11 @@ impl Cell {
         stats::median(&self.goodputs())
     }
 
+    /// Segments sent again in those that count; those that do not know are left out.
+    pub fn retransmits(&self) -> Vec<f64> {
+        self.included().filter_map(|repeat| Some(repeat.transfer.retransmits? as f64)).collect()
+    }
+
     /// What held the flows of those that count up most.
     pub fn limited_by(&self) -> Option<LimitedBy> {
         let shares = self.included().flat_map(|repeat| repeat.transfer.limited.iter().copied());
@@ -147,6 +153,7 @@ pub fn by_scenario(mut runs: Vec<Run>) -> Vec<ScenarioRuns> {
     runs.sort_by(|a, b| {
         (&a.manifest.started, &a.manifest.id).cmp(&(&b.manifest.started, &b.manifest.id))
     });
+    traces::colour(runs.iter_mut().map(|run| &mut run.traces));
     let mut by_title: Vec<(String, Vec<Run>)> = Vec::new();
     for run in runs {
         match by_title.iter_mut().find(|(title, _)| *title == run.manifest.title) {
