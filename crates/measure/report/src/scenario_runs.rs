@@ -8,7 +8,7 @@ use crate::{
     traces,
 };
 use record::{
-    LimitedBy, RunVerdict,
+    Limit, LimitShares, LimitedBy, RunVerdict,
     manifest::Point,
     repeats,
     stats::{self, MeanEstimate, MedianRange},
@@ -106,8 +106,17 @@ impl Cell {
 
     /// What held the flows of those that count up most.
     pub fn limited_by(&self) -> Option<LimitedBy> {
-        let shares = self.included().flat_map(|repeat| repeat.transfer.limited.iter().copied());
-        LimitedBy::of_mean(&shares.collect::<Vec<_>>())
+        LimitedBy::of_mean(&self.limit_shares())
+    }
+
+    /// How much of their time recovery waited for the receive window, where it did.
+    pub fn window_in_recovery(&self) -> Option<f64> {
+        let share = record::mean_share(&self.limit_shares(), Limit::WindowInRecovery);
+        share.filter(|share| *share > 0.0)
+    }
+
+    fn limit_shares(&self) -> Vec<LimitShares> {
+        self.included().flat_map(|repeat| repeat.transfer.limited.iter().copied()).collect()
     }
 
     /// The slowest and the fastest goodput.

@@ -142,6 +142,9 @@ fn limit(cell: &Cell) -> Markup {
     html! {
         (cause.words()) " " (format::percent(share))
         @if let Some(setting) = cause.setting() { small.bad { "raise " (setting) } }
+        @if let Some(share) = cell.window_in_recovery() {
+            small.bad { "recovery waits for the receive window " (format::percent(share)) " of the time" }
+        }
     }
 }
 
