@@ -17,6 +17,7 @@ pub struct AxisUnit {
     /// What the values are divided by.
     pub divisor: f64,
     decimals: usize,
+    /// Whether smaller values need no more decimals.
     are_whole: bool,
     /// Whether 1 is the best, so that nothing else may be written as 1.
     is_index: bool,
@@ -84,7 +85,7 @@ impl AxisUnit {
 
     /// Of counts, by what they are and of what.
     pub fn counts(axis: &str, largest: f64) -> Self {
-        Self { axis: axis.to_owned(), ..Self::of("", largest) }
+        Self { axis: axis.to_owned(), are_whole: true, ..Self::of("", largest) }
     }
 
     /// A value in this unit.
@@ -113,13 +114,13 @@ impl AxisUnit {
         text
     }
 
-    /// The unit's decimals, or as many as leave a measured value two digits that say something.
+    /// The unit's decimals, or as many as leave a measured value three digits.
     fn decimals_of(&self, value: f64) -> usize {
         if self.are_whole || value <= self.negligible {
             return self.decimals;
         }
-        let second_digit = 1.0 - (value / self.divisor).log10().floor();
-        self.decimals.max(second_digit.clamp(0.0, 9.0) as usize)
+        let third_digit = 2.0 - (value / self.divisor).log10().floor();
+        self.decimals.max(third_digit.clamp(0.0, 9.0) as usize)
     }
 }
 
@@ -152,10 +153,10 @@ mod tests {
             [2.25e6, 47e3, 0.0].map(|half| unit.write_half_width(94e6, half)),
             ["2.2", "<0.1", "0.0"]
         );
-        // A mean far below the others has two digits, and its interval the same places.
+        // A mean far below the others has three digits, and its interval the same places.
         assert_eq!(
             (unit.write(12e3), unit.write_half_width(12e3, 2e3)),
-            ("0.012".into(), "0.002".into())
+            ("0.0120".into(), "0.0020".into())
         );
         assert_eq!(AxisUnit::of("completion_mean_s", 39.5).write(-0.001), "0.0");
         assert_eq!(AxisUnit::of("completion_mean_s", 0.0).write(0.0), "0.000000");
