@@ -7,11 +7,16 @@ use crate::{
 };
 use ::report::{
     Bars, ColourBy, Figure, FigureForm, FigureQuery, LinkFigure, LinkFigureQuery, OverTime,
-    TimeFigure, TimeFigureQuery, png,
+    TimeFigure, TimeFigureQuery, png, suited_metric,
 };
 use record::Entity;
 use serde::Serialize;
-use std::{ffi::OsStr, fs, ops::Range, path::PathBuf};
+use std::{
+    ffi::OsStr,
+    fs,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,9 +39,10 @@ pub struct FigureArgs {
     dirs: Vec<PathBuf>,
     /// Metric: a key of `metrics` in a run's summary, or `goodput_share`, which is `goodput_bps` as a share of the
     /// capacity of the flows' paths. With `--by flow` a key of `metrics.flows`, or `goodput_bps`, `seconds`,
-    /// `retransmits` or `timeouts` of a flow.
-    #[arg(long, value_name = "METRIC", default_value = "goodput_bps", conflicts_with_all = ["link", "over_time"])]
-    y: String,
+    /// `retransmits` or `timeouts` of a flow [default: `goodput_bps`; where the sizes of transfers differ their time,
+    /// on a logarithmic axis].
+    #[arg(long, value_name = "METRIC", conflicts_with_all = ["link", "over_time"])]
+    y: Option<String>,
     /// Swept key of the horizontal axis, as in `vars.rtt`, or `variant`, or with `--by flow` `flow` [default: the
     /// first key with several values, otherwise the variant].
     #[arg(long, value_name = "KEY", conflicts_with_all = ["link", "over_time"])]
@@ -172,19 +178,24 @@ pub fn run(args: &FigureArgs) -> Result<(), Failure> {
             "several directories need --link or --over-time: name one directory".to_owned(),
         ));
     };
-    let asked = args.asked();
-    let figure = Figure::read(dir, &asked)?;
+    let figure = Figure::read(dir, &args.asked(dir)?)?;
     args.show(&figure, || figure.svg(), || figure.table())
 }
 
 impl FigureArgs {
-    fn asked(&self) -> FigureQuery<'_> {
-        FigureQuery {
-            y: &self.y,
+    fn asked(&self, dir: &Path) -> Result<FigureQuery<'_>, Failure> {
+        let (y, is_logarithmic) = match &self.y {
+            Some(y) => (y.as_str(), false),
+            // Response functions are of goodput, and times are of whole runs.
+            None if !self.overlay.is_empty() || self.warm_up.is_some() => ("goodput_bps", false),
+            None => suited_metric(dir, self.by == By::Flow)?,
+        };
+        Ok(FigureQuery {
+            y,
             x: self.x.as_deref(),
             by_flow: self.by == By::Flow,
             warm_up_s: self.warm_up.map_or(0.0, units::Duration::as_secs_f64),
-            log_y: self.log_y,
+            log_y: self.log_y || is_logarithmic,
             log_x: self.log_x,
             bars: self.bars.map(|bars| match bars {
                 BarsArg::Ci95 => Bars::Ci95,
@@ -198,7 +209,7 @@ impl FigureArgs {
                 (false, false) => FigureForm::Lines,
             },
             overlay: self.overlay.clone(),
-        }
+        })
     }
 
     fn over_time(&self, what: OverTimeArg) -> Result<TimeFigureQuery, Failure> {

@@ -155,6 +155,9 @@ pub fn run(command: Command) -> Result<(), Failure> {
             for warning in ::lab::small_buffers(&scenario.runs) {
                 errln!("warning: {warning}");
             }
+            for note in ::lab::ungrown_connections(&scenario.runs) {
+                errln!("note: {note}");
+            }
             print_runs(&scenario, json);
             Ok(())
         }

@@ -4,7 +4,7 @@
 use crate::{print::print_text, text_table::TextTable};
 use ::report::format;
 use record::{
-    LimitedBy,
+    Limit, LimitedBy,
     results::{FlowMedians, MetricInterval, RunMedians, TrafficMedians},
     stats::MedianRange,
 };
@@ -43,9 +43,20 @@ pub fn print_flows(medians: &[FlowMedians]) {
         if let Some(setting) = cell.limited_by.and_then(|limit| limit.cause.setting()) {
             remark += &format!("  raise {setting}");
         }
+        remark += &stalled_recovery_text(cell);
         table.row(row, remark + &without_result_text(cell));
     }
     print_text(&table.text());
+}
+
+/// The warning that recovery waited for the receive window: what follows is a burst, not the congestion control.
+fn stalled_recovery_text(cell: &FlowMedians) -> String {
+    let Some(share) = cell.window_in_recovery.filter(|share| *share > 0.0) else {
+        return String::new();
+    };
+    let share = format::percent(share);
+    let setting = Limit::WindowInRecovery.setting().expect("it is one of a buffer");
+    format!("  warning: recovery waits for the receive window {share} of the time: raise {setting}")
 }
 
 /// Why some runs are not in the medians.

@@ -130,6 +130,12 @@ fn comparison_works_as_printed() {
 }
 
 #[test]
+fn three_methods_work_as_printed() {
+    let _turn = one_of_two();
+    follow(&["start/methods.md"]);
+}
+
+#[test]
 fn tutorial_of_scenarios_works_as_printed() {
     let _turn = one_of_two();
     follow(&["scenario.md"]);

@@ -83,7 +83,7 @@ impl SenderLimits {
             ..SenderState::default()
         };
         for (limit, time) in [
-            (record::Limit::ReceiveWindow, of_receiver),
+            (SenderState { receiver_is_full: true, ..state }.limit(), of_receiver),
             (record::Limit::SendBuffer, of_buffer),
             (record::Limit::Application, idle),
             (state.limit(), rest),

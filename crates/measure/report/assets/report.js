@@ -63,7 +63,17 @@
     const axis = { splits: () => logSplits(least, most), filter: (u, splits) => splits };
     return { least, scale: { distr: 3, range: [least, most] }, axis };
   };
-  const numberAxis = (label) => axis(label, { size: 52, values: (u, splits) => splits.map(digits) });
+  // As wide as the widest label needs, so that none lies under the title.
+  const numberAxis = (label) => axis(label, {
+    size: (u, values) => Math.max(52, 9 + Math.ceil(widest(values ?? []))), values: (u, splits) => splits.map(digits),
+  });
+  const widest = (labels) => {
+    const ctx = context();
+    ctx.font = font(12);
+    return Math.max(0, ...labels.map((label) => ctx.measureText(label).width));
+  };
+  // A context to measure texts with.
+  const context = () => context.ctx ||= document.createElement("canvas").getContext("2d");
 
   // Draws on a chart's canvas, clipped to the plot; `body` gets the context, a scale's position, the
   // canvas's pixels for one of CSS, and the plot's box.
@@ -116,7 +126,7 @@
 
   // The text in at most two lines of the width; what is still too long is cut.
   const wrapped = (text, width, px) => {
-    const ctx = wrapped.ctx ||= document.createElement("canvas").getContext("2d");
+    const ctx = context();
     ctx.font = font(px);
     const fits = (line) => ctx.measureText(line).width <= width;
     const words = text.split(" ");
@@ -204,11 +214,13 @@
     return { stroke: faded(stroke, 0.3 + 0.7 * last), width: 6 - 4.5 * last };
   };
 
-  // Several flows or links have a colour and a dash each; the hops of one flow stay shades of one.
-  const styled = (strands, stroke) => {
-    const all = [...new Set(strands.map((s) => s.of))];
+  // Where a panel shows several flows or links, each has a colour and a dash of its own in all panels. Otherwise colours
+  // are the variants', and the hops of a flow shades of it.
+  const flowsOf = (strands) => [...new Set(strands.map((s) => s.of))];
+  const styled = (strands, stroke, several) => {
+    const all = flowsOf(strands);
     return strands.map((s, i) => {
-      if (all.length === 1) return strandStyle(i, strands.length, stroke);
+      if (!several) return strandStyle(i, strands.length, stroke);
       const own = strands.filter((other) => other.of === s.of);
       return { ...strandStyle(own.indexOf(s), own.length, colour(`series-${s.colour}`)), dash: dashes[all.indexOf(s.of) % dashes.length] };
     });
@@ -268,15 +280,16 @@
     const longest = Math.max(...all.map(({ run, strands }) => run.bin_s * Math.max(0, ...strands.map((s) => s.bytes.length))));
     const grid = element("div", { className: "multiples" });
     into.append(grid);
+    const several = all.some(({ strands }) => flowsOf(strands).length > 1);
     for (const one of all) multiple(grid, group, one, kind, {
-      factor, unit, longest, choice, limit: limitOf(one.run),
+      several, factor, unit, longest, choice, limit: limitOf(one.run),
       top: Math.max(tops.get(one.run.of_links), limit) * factor * 1.08 || 1,
     });
   };
 
-  const multiple = (grid, group, { cell, run, repeat, strands }, kind, { factor, unit, longest, choice, limit, top }) => {
+  const multiple = (grid, group, { cell, run, repeat, strands }, kind, { several, factor, unit, longest, choice, limit, top }) => {
     const stroke = variantColour(cell);
-    const styles = styled(strands, stroke);
+    const styles = styled(strands, stroke, several);
     const key = legend(strands.map((s, i) => ({ label: s.label, stroke: styles[i].stroke, height: Math.max(2, styles[i].width), dashed: styles[i].dash })));
     const median = run === group.runs[cell.representative] ? ", the run closest to the median" : "";
     const state = repeat.cut ? ", cut at the time limit" : repeat.counts ? "" : ", left out of medians";
@@ -351,9 +364,11 @@
   const upon = (kind) => (into, group, choice) => {
     const methods = [...new Set(group.cells.map((cell) => cell.method))];
     const several = methods.length > 1;
-    const lines = shown(group, choice).flatMap(({ cell, run, strands }) => {
+    const all = shown(group, choice);
+    const severalFlows = all.some(({ strands }) => flowsOf(strands).length > 1);
+    const lines = all.flatMap(({ cell, run, strands }) => {
       const known = strands.filter((s) => kind.known(s, run));
-      const styles = styled(known, variantColour(cell));
+      const styles = styled(known, variantColour(cell), severalFlows);
       return known.map((s, i) => {
         const [times, values] = kind.data(s, run);
         const zero = several ? s.start_s : 0;
@@ -462,8 +477,7 @@
 
     const body = (ctx, at, px) => rows.forEach((row, i) => row.forEach((cell, p) => {
       if (!cell) return;
-      // Lines stand a little apart, so that intervals do not cover one another.
-      const x = at(panel.positions[p], "x") + (i - (rows.length - 1) / 2) * 5 * px;
+      const x = at(panel.positions[p], "x");
       const { mean, half } = interval(cell);
       if (half !== null) {
         const y0 = at(Math.max(least, (mean - half) * factor), "y"), y1 = at((mean + half) * factor, "y");

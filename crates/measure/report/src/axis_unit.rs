@@ -12,9 +12,13 @@ use record::{
 pub struct AxisUnit {
     /// The metric in words and its unit: "goodput share, %".
     pub axis: String,
+    /// The unit alone; empty of a number without one.
+    pub symbol: &'static str,
     /// What the values are divided by.
     pub divisor: f64,
     decimals: usize,
+    /// Whether smaller values need no more decimals.
+    are_whole: bool,
     /// Whether 1 is the best, so that nothing else may be written as 1.
     is_index: bool,
     /// Less than this is an error of rounding.
@@ -51,23 +55,42 @@ impl AxisUnit {
             _ => (3 - before_point).clamp(0, 6) as usize,
         };
         let is_index = unit.is_empty() && !is_count;
-        Self { axis, divisor, decimals, is_index, negligible: largest.abs() * 1e-9 }
+        Self {
+            axis,
+            symbol: unit,
+            divisor,
+            decimals,
+            are_whole: is_count,
+            is_index,
+            negligible: largest.abs() * 1e-9,
+        }
+    }
+
+    /// The unit of a table's row whose largest value is `largest`: this one, unless that leaves less than a tenth.
+    pub fn of_row(&self, largest: f64, unit_of: impl Fn(f64) -> Self) -> Self {
+        let is_too_large = largest > self.negligible && largest < 0.1 * self.divisor;
+        if is_too_large { unit_of(largest) } else { self.clone() }
     }
 
     /// Of bytes, by what they are.
     pub fn bytes(name: &str, largest: f64) -> Self {
         let (unit, divisor) = if largest >= 1e6 { ("MB", 1e6) } else { ("KB", 1e3) };
-        Self { axis: format!("{name}, {unit}"), divisor, ..Self::of("", largest / divisor) }
+        Self {
+            axis: format!("{name}, {unit}"),
+            symbol: unit,
+            divisor,
+            ..Self::of("", largest / divisor)
+        }
     }
 
     /// Of counts, by what they are and of what.
     pub fn counts(axis: &str, largest: f64) -> Self {
-        Self { axis: axis.to_owned(), ..Self::of("", largest) }
+        Self { axis: axis.to_owned(), are_whole: true, ..Self::of("", largest) }
     }
 
     /// A value in this unit.
     pub fn write(&self, value: f64) -> String {
-        let text = format!("{:.*}", self.decimals, value / self.divisor);
+        let text = format!("{:.*}", self.decimals_of(value), value / self.divisor);
         if self.is_index && value < 1.0 && text.starts_with('1') {
             return format::index(value);
         }
@@ -82,12 +105,22 @@ impl AxisUnit {
     }
 
     /// Half the width of an interval, with the places that its mean has: what would be 0 is "<" the last of these.
-    pub fn write_half_width(&self, half: f64) -> String {
-        let text = format!("{:.*}", self.decimals, half / self.divisor);
+    pub fn write_half_width(&self, mean: f64, half: f64) -> String {
+        let decimals = self.decimals_of(mean);
+        let text = format!("{:.*}", decimals, half / self.divisor);
         if half > 0.0 && !text.contains(|c: char| ('1'..='9').contains(&c)) {
-            return format!("<{:.*}", self.decimals, 10_f64.powf(-(self.decimals as f64)));
+            return format!("<{:.*}", decimals, 10_f64.powf(-(decimals as f64)));
         }
         text
+    }
+
+    /// The unit's decimals, or as many as leave a measured value three digits.
+    fn decimals_of(&self, value: f64) -> usize {
+        if self.are_whole || value <= self.negligible {
+            return self.decimals;
+        }
+        let third_digit = 2.0 - (value / self.divisor).log10().floor();
+        self.decimals.max(third_digit.clamp(0.0, 9.0) as usize)
     }
 }
 
@@ -117,8 +150,13 @@ mod tests {
         assert_eq!(written("drops", 7.0), pair("drops", "7"));
         let unit = AxisUnit::of("goodput_bps", 94e6);
         assert_eq!(
-            [2.25e6, 47e3, 0.0].map(|half| unit.write_half_width(half)),
+            [2.25e6, 47e3, 0.0].map(|half| unit.write_half_width(94e6, half)),
             ["2.2", "<0.1", "0.0"]
+        );
+        // A mean far below the others has three digits, and its interval the same places.
+        assert_eq!(
+            (unit.write(12e3), unit.write_half_width(12e3, 2e3)),
+            ("0.0120".into(), "0.0020".into())
         );
         assert_eq!(AxisUnit::of("completion_mean_s", 39.5).write(-0.001), "0.0");
         assert_eq!(AxisUnit::of("completion_mean_s", 0.0).write(0.0), "0.000000");

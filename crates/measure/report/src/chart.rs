@@ -24,10 +24,8 @@ const RULE: &str = "#dde1e6";
 pub(crate) const LETTER_WIDTH: f64 = 6.3;
 const LINE_HEIGHT: f64 = 14.0;
 
-/// What stands around a panel, in CSS pixels.
-const LEFT: f64 = 66.0;
+/// What stands around a panel, in CSS pixels. Axes need more at their sides where their labels are wide.
 const RIGHT: f64 = 14.0;
-const RIGHT_OF_AXIS: f64 = 74.0;
 const RIGHT_OF_LEVELS: f64 = 110.0;
 const ABOVE: f64 = 30.0;
 const ABOVE_WITHOUT_HEADING: f64 = 10.0;
@@ -100,7 +98,7 @@ impl Chart {
                     text x=(px(MARGIN)) y=(px(43.0 + n as f64 * ABOUT_LINE)) fill=(SOFT) { (line) }
                 }
                 @for (panel, (x, y)) in self.panels.iter().zip(places) {
-                    g.panel transform=(translate(x + LEFT, head + y + panel.above())) { (panel.draw()) }
+                    g.panel transform=(translate(x + panel.left(), head + y + panel.above())) { (panel.draw()) }
                 }
                 g.legend transform=(translate(0.0, head + panels.height)) { (legend) }
             }
@@ -137,9 +135,13 @@ impl Panel {
         let Size { width, height } = self.outer_size();
         html! {
             svg class=(class) viewBox=(format!("0 0 {width:.0} {height:.0}")) role="img" aria-label=(label) {
-                g transform=(translate(LEFT, self.above())) { (self.draw()) }
+                g transform=(translate(self.left(), self.above())) { (self.draw()) }
             }
         }
+    }
+
+    fn left(&self) -> f64 {
+        self.y.room_left()
     }
 
     fn above(&self) -> f64 {
@@ -147,14 +149,14 @@ impl Panel {
     }
 
     fn outer_size(&self) -> Size {
-        let right = match self.right {
-            Some(_) => RIGHT_OF_AXIS,
+        let right = match &self.right {
+            Some(axis) => axis.room_right(),
             None if self.levels.is_empty() => RIGHT,
             None => RIGHT_OF_LEVELS,
         };
         let below = if self.x.title.is_empty() { BELOW - 2.0 * LINE_HEIGHT } else { BELOW };
         Size {
-            width: LEFT + self.size.width + right,
+            width: self.left() + self.size.width + right,
             height: self.above() + self.size.height + below,
         }
     }

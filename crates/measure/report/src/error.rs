@@ -16,6 +16,9 @@ pub enum Error {
     /// The records do not give the figure that was asked for; the text says why.
     #[error("{0}")]
     Figure(String),
+    /// Nothing is left without the warm-up; the text says why.
+    #[error("{0}")]
+    WarmUp(String),
     /// There is no image of pixels; the text says why.
     #[error("{0}")]
     Png(String),
@@ -32,7 +35,7 @@ pub enum Error {
 impl ClassifyFailure for Error {
     fn failure_class(&self) -> FailureClass {
         match self {
-            Self::Figure(_) => FailureClass::Usage,
+            Self::Figure(_) | Self::WarmUp(_) => FailureClass::Usage,
             _ => FailureClass::Failed,
         }
     }

@@ -12,8 +12,8 @@ mod query;
 mod table;
 
 pub use overlay::Overlay;
-pub use query::{Bars, FigureForm, FigureQuery};
-pub(crate) use table::aligned;
+pub use query::{Bars, FigureForm, FigureQuery, suited_metric};
+pub(crate) use table::{UnitRow, aligned, with_units};
 
 use crate::{
     Error,
@@ -25,6 +25,7 @@ use crate::{
     swept_value::{
         Positions, compare_points, compare_values, following_keys, is_above_zero, positions,
     },
+    warm_up,
 };
 use query::OF_FLOWS;
 use record::{
@@ -78,6 +79,8 @@ pub struct Figure {
     pub runs: usize,
     /// Those that do not count.
     pub left_out: usize,
+    /// Runs, or with a line for each flow flows, that ended in the warm-up.
+    pub ended: usize,
 }
 
 /// One combination of the keys that are not along the panel.
@@ -158,10 +161,12 @@ impl Figure {
             variants: manifests().any(|other| other.variant != first.variant),
             flows: asked.form == FigureForm::Lines,
         };
-        let mut runs = Vec::new();
+        warm_up::check(all.iter().map(|results| &results.summary), asked.warm_up_s)?;
+        let (mut runs, mut ended) = (Vec::new(), 0);
         for (folder, results) in folders.iter().zip(&all) {
             let cut = warmed_up(folder, &results.summary, asked.warm_up_s)?;
             for (flow, value) in values(results, cut.as_ref(), asked) {
+                ended += usize::from(warm_up::has_ended(&results.summary, flow, asked.warm_up_s));
                 let is_panels = |key: &str| key != x && !following.iter().any(|f| f == key);
                 let mut run = Run::new(results, flow, value, &x, is_panels, naming);
                 if !asked.overlay.is_empty() {
@@ -181,6 +186,7 @@ impl Figure {
             source: first.source.clone(),
             runs: all.len(),
             left_out,
+            ended,
             following: following.iter().map(|key| short_key(key).to_owned()).collect(),
             ..drawn
         };
@@ -219,6 +225,7 @@ impl Figure {
             line_keys,
             runs: runs.len(),
             left_out: 0,
+            ended: 0,
         }
     }
 
@@ -279,7 +286,14 @@ impl Figure {
             n => format!(", {n} of them left out (invalid, failed or not finished)"),
         };
         let after = match self.warm_up_s {
-            seconds if seconds > 0.0 => format!("; without the first {}", format::seconds(seconds)),
+            seconds if seconds > 0.0 => {
+                let of = if self.by_flow { "flows" } else { "runs" };
+                let ended = match self.ended {
+                    0 => String::new(),
+                    n => format!(", in which {n} {of} ended"),
+                };
+                format!("; without the first {}{ended}", format::seconds(seconds))
+            }
             _ => String::new(),
         };
         let following = match self.following.as_slice() {

@@ -51,12 +51,14 @@ mod swept_value;
 mod testing;
 mod time_figure;
 mod traces;
+mod warm_up;
 
 pub use chart::palette::{ColourBy, LineKey};
 pub use distribution::BoxSummary;
 pub use error::Error;
 pub use figure::{
     Bars, Figure, FigureForm, FigureQuery, Overlay, Panel as FigurePanel, Point as FigurePoint,
+    suited_metric,
 };
 pub use link_figure::{LinkFigure, LinkFigureQuery, LinkPanel, LinkStatistics};
 pub use metrics_table::{LongTable, MetricsTable};

@@ -11,7 +11,7 @@ mod entities;
 mod intervals;
 mod long_table;
 
-use crate::{Error, swept_value::SweptValue};
+use crate::{Error, swept_value::SweptValue, warm_up};
 use entities::Row;
 pub use long_table::LongTable;
 use long_table::{Column, ColumnsOf};
@@ -36,9 +36,9 @@ impl MetricsTable {
     /// first `warm_up_s` seconds of each run are left out.
     ///
     /// # Errors
-    /// There is no record at or below one of them, or one cannot be read.
+    /// There is no record at or below one of them, one cannot be read, or all ended in the warm-up.
     pub fn read(dirs: &[PathBuf], warm_up_s: f64) -> Result<Self, Error> {
-        let (mut seen, mut runs) = (BTreeSet::new(), Vec::new());
+        let (mut seen, mut runs, mut summaries) = (BTreeSet::new(), Vec::new(), Vec::new());
         for dir in dirs {
             let folders = record::find_records(dir)?;
             if folders.is_empty() {
@@ -46,10 +46,13 @@ impl MetricsTable {
             }
             for folder in folders {
                 if seen.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
-                    runs.push(Run::read(folder, warm_up_s)?);
+                    let results = Record::results(&folder)?;
+                    summaries.push(results.summary.clone());
+                    runs.push(Run::read(folder, results, warm_up_s)?);
                 }
             }
         }
+        warm_up::check(summaries.iter(), warm_up_s)?;
         Ok(Self { runs })
     }
 
@@ -116,8 +119,8 @@ impl MetricsTable {
 }
 
 impl Run {
-    fn read(folder: PathBuf, warm_up_s: f64) -> Result<Self, Error> {
-        let RunResults { manifest, summary } = Record::results(&folder)?;
+    fn read(folder: PathBuf, results: RunResults, warm_up_s: f64) -> Result<Self, Error> {
+        let RunResults { manifest, summary } = results;
         let rows = if warm_up_s > 0.0 {
             let (series, files) = (Record::series(&folder)?, Record::files(&folder)?);
             entities::rows_after(&manifest, &summary, warm_up_s, &series, &files)

@@ -5,9 +5,10 @@ use crate::{
     capacity::Capacity,
     run::{Run, Transfer},
     swept_value::SweptValue,
+    traces,
 };
 use record::{
-    LimitedBy, RunVerdict,
+    Limit, LimitShares, LimitedBy, RunVerdict,
     manifest::Point,
     repeats,
     stats::{self, MeanEstimate, MedianRange},
@@ -98,10 +99,24 @@ impl Cell {
         stats::median(&self.goodputs())
     }
 
+    /// Segments sent again in those that count; those that do not know are left out.
+    pub fn retransmits(&self) -> Vec<f64> {
+        self.included().filter_map(|repeat| Some(repeat.transfer.retransmits? as f64)).collect()
+    }
+
     /// What held the flows of those that count up most.
     pub fn limited_by(&self) -> Option<LimitedBy> {
-        let shares = self.included().flat_map(|repeat| repeat.transfer.limited.iter().copied());
-        LimitedBy::of_mean(&shares.collect::<Vec<_>>())
+        LimitedBy::of_mean(&self.limit_shares())
+    }
+
+    /// How much of their time recovery waited for the receive window, where it did.
+    pub fn window_in_recovery(&self) -> Option<f64> {
+        let share = record::mean_share(&self.limit_shares(), Limit::WindowInRecovery);
+        share.filter(|share| *share > 0.0)
+    }
+
+    fn limit_shares(&self) -> Vec<LimitShares> {
+        self.included().flat_map(|repeat| repeat.transfer.limited.iter().copied()).collect()
     }
 
     /// The slowest and the fastest goodput.
@@ -147,6 +162,7 @@ pub fn by_scenario(mut runs: Vec<Run>) -> Vec<ScenarioRuns> {
     runs.sort_by(|a, b| {
         (&a.manifest.started, &a.manifest.id).cmp(&(&b.manifest.started, &b.manifest.id))
     });
+    traces::colour(runs.iter_mut().map(|run| &mut run.traces));
     let mut by_title: Vec<(String, Vec<Run>)> = Vec::new();
     for run in runs {
         match by_title.iter_mut().find(|(title, _)| *title == run.manifest.title) {

@@ -134,6 +134,30 @@ impl Drawing {
         }
     }
 
+    /// That no title along an upright axis covers a label of that axis: fonts have digits up to 7.6 pixels wide, and
+    /// letters from 10 above their line to 3 below it, which here are to its left and right.
+    pub fn assert_titles_clear_of_labels(&self) {
+        let width = |label: &Element| label.text.chars().count() as f64 * 7.6;
+        for panel in self.groups.iter().filter(|group| group.class == "panel") {
+            let (turned, level): (Vec<&Element>, Vec<&Element>) = panel
+                .elements
+                .iter()
+                .filter(|element| !element.text.is_empty() && element.class.is_empty())
+                .partition(|element| element.get("transform").contains("rotate"));
+            for title in turned {
+                let x = title.get("transform").trim_start_matches("translate(");
+                let x: f64 = x.split(' ').next().unwrap().parse().unwrap();
+                let labels = level.iter().filter(|label| match label.get("text-anchor") {
+                    "end" => label.number("x") - width(label) < x + 3.0 && x < 0.0,
+                    "" => label.number("x") + width(label) > x - 10.0 && x > 0.0,
+                    _ => false,
+                });
+                let covered: Vec<_> = labels.map(|label| &label.text).collect();
+                assert!(covered.is_empty(), "{} over {covered:?}", title.text);
+            }
+        }
+    }
+
     /// That no text leaves the page.
     pub fn assert_texts_inside(&self) {
         for (left, right, text) in &self.texts {

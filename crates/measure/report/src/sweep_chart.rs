@@ -3,11 +3,12 @@
 //! compared: each size has a goodput of its own, since a short transfer ends before it has reached its rate.
 
 use crate::{
-    run::Run,
     scenario_runs::{Cell, ScenarioRuns},
     swept_value::{following_keys, positions},
 };
+use record::Summary;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// What a sweep's charts show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -23,13 +24,16 @@ impl Measure {
         if group.cells.iter().any(Cell::is_endless) {
             return Self::Goodput;
         }
-        let size = |run: &Run| -> Option<u64> {
-            run.summary.flows.iter().map(|flow| flow.bytes_expected).sum()
+        Self::of_runs(group.runs.iter().map(|run| &run.summary))
+    }
+
+    /// The measure for these runs: time if all transfers end and their sizes differ.
+    pub fn of_runs<'s>(runs: impl Iterator<Item = &'s Summary>) -> Self {
+        let size = |run: &Summary| -> Option<u64> {
+            run.flows.iter().map(|flow| flow.bytes_expected).sum()
         };
-        let mut sizes: Vec<_> = group.runs.iter().filter_map(size).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        if sizes.len() > 1 { Self::Seconds } else { Self::Goodput }
+        let sizes: Option<BTreeSet<u64>> = runs.map(size).collect();
+        if sizes.is_some_and(|sizes| sizes.len() > 1) { Self::Seconds } else { Self::Goodput }
     }
 }
 

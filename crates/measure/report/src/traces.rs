@@ -87,20 +87,23 @@ impl Traces {
             let links = busy_links(summary).into_iter();
             strands.extend(links.filter_map(|link| link_strand(link, series, &bins)));
         }
-        colour(&mut strands);
         Self { bin_s: bins.width_s, strands, of_links }
     }
 }
 
-/// Gives each flow or link a colour of its own, as figures do.
-fn colour(strands: &mut [Trace]) {
+/// Gives each flow or link of a page a colour of its own, the same in all its runs.
+pub fn colour<'t>(page: impl Iterator<Item = &'t mut Traces>) {
+    let strands: Vec<&mut Trace> = page.flat_map(|traces| &mut traces.strands).collect();
     let key = |trace: &Trace| LineKey {
         algorithm: trace.algorithm.clone(),
         flow: Some(trace.of.clone()),
         ..LineKey::default()
     };
-    let places = palette::places(&strands.iter().map(key).collect::<Vec<_>>(), ColourBy::Flow);
-    for (trace, place) in strands.iter_mut().zip(places) {
+    let places = palette::places(
+        &strands.iter().map(|trace| key(trace)).collect::<Vec<_>>(),
+        ColourBy::Flow,
+    );
+    for (trace, place) in strands.into_iter().zip(places) {
         trace.colour = place;
     }
 }
@@ -286,11 +289,22 @@ mod tests {
             }
         }
         let summary = Summary { flows, ..Default::default() };
-        let strands = Traces::new(&summary, &series, MOST_BINS).strands;
-        let colours: Vec<usize> = strands.iter().map(|strand| strand.colour).collect();
+        let mut runs = [Traces::new(&summary, &series, MOST_BINS)];
+        colour(runs.iter_mut());
+        let colours: Vec<usize> = runs[0].strands.iter().map(|strand| strand.colour).collect();
         let [cubic, bbr] = [0, 2];
         assert_eq!((colours[0], colours[1], colours[3]), (cubic, cubic, bbr));
         assert!(colours[2] != cubic && colours[2] != bbr, "{colours:?}");
+
+        // In another run the same flows have other congestion controls, and their colours.
+        let [mut first] = runs;
+        let mut second = Traces::new(&summary, &series, MOST_BINS);
+        for (strand, control) in second.strands.iter_mut().zip(["bbr", "bbr", "reno", "cubic"]) {
+            control.clone_into(&mut strand.algorithm);
+        }
+        colour([&mut first, &mut second].into_iter());
+        let again: Vec<usize> = second.strands.iter().map(|strand| strand.colour).collect();
+        assert_eq!(again, colours);
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub use directory::{Record, find_records};
 pub use error::Error;
 pub use flow_summary::{FlowSummary, HopSummary, PredictedFlow};
 pub use goodput::goodput_bps;
-pub use limits::{Limit, LimitShares, LimitTimes, LimitedBy, SenderState, slowest_hop};
+pub use limits::{Limit, LimitShares, LimitTimes, LimitedBy, SenderState, mean_share, slowest_hop};
 pub use link_summary::LinkSummary;
 pub use manifest::{Manifest, SCHEMA};
 pub use metrics::Metrics;

@@ -6,6 +6,7 @@
 //!
 //! | cause | the sender |
 //! |---|---|
+//! | receive window in recovery | the same while it repairs losses: what comes after a hole fills the peer's window |
 //! | receive window | could send by its congestion window, and its peer has no room |
 //! | send buffer | has sent all, and the application waits for room in the buffer |
 //! | recovery | repairs losses, or has waited for a timeout |
@@ -14,7 +15,7 @@
 //! | pacing | waits for the time at which its pace lets the next packet go |
 //! | cwnd | waits for an acknowledgement |
 
-use crate::HopSummary;
+use crate::{HopSummary, stats};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -36,11 +37,13 @@ pub enum Limit {
     StartUp,
     /// The repair of losses.
     Recovery,
+    /// The window that the receiver offers, while losses are repaired.
+    WindowInRecovery,
 }
 
 impl Limit {
     /// All causes, in the order of [`LimitShares`].
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Cwnd,
         Self::ReceiveWindow,
         Self::SendBuffer,
@@ -48,6 +51,7 @@ impl Limit {
         Self::Application,
         Self::StartUp,
         Self::Recovery,
+        Self::WindowInRecovery,
     ];
 
     /// In words, for tables and pages.
@@ -60,6 +64,7 @@ impl Limit {
             Self::Application => "application",
             Self::StartUp => "start-up",
             Self::Recovery => "recovery",
+            Self::WindowInRecovery => "receive window in recovery",
         }
     }
 
@@ -67,7 +72,7 @@ impl Limit {
     pub const fn setting(self) -> Option<&'static str> {
         match self {
             Self::SendBuffer => Some("the sender's tcp_wmem_max"),
-            Self::ReceiveWindow => Some("the receiver's tcp_rmem_max"),
+            Self::ReceiveWindow | Self::WindowInRecovery => Some("the receiver's tcp_rmem_max"),
             _ => None,
         }
     }
@@ -95,6 +100,7 @@ impl SenderState {
     /// The cause.
     pub fn limit(&self) -> Limit {
         match self {
+            Self { receiver_is_full: true, recovers: true, .. } => Limit::WindowInRecovery,
             Self { receiver_is_full: true, .. } => Limit::ReceiveWindow,
             Self { buffer_is_full: true, .. } => Limit::SendBuffer,
             Self { recovers: true, .. } => Limit::Recovery,
@@ -144,6 +150,7 @@ impl LimitTimes {
             application: share(Limit::Application),
             start_up: share(Limit::StartUp),
             recovery: share(Limit::Recovery),
+            window_in_recovery: share(Limit::WindowInRecovery),
         })
     }
 }
@@ -165,6 +172,9 @@ pub struct LimitShares {
     pub start_up: f64,
     /// [`Limit::Recovery`].
     pub recovery: f64,
+    /// [`Limit::WindowInRecovery`]; records of earlier versions count it as [`Limit::ReceiveWindow`].
+    #[serde(default)]
+    pub window_in_recovery: f64,
 }
 
 impl LimitShares {
@@ -178,6 +188,7 @@ impl LimitShares {
             Limit::Application => self.application,
             Limit::StartUp => self.start_up,
             Limit::Recovery => self.recovery,
+            Limit::WindowInRecovery => self.window_in_recovery,
         }
     }
 
@@ -191,7 +202,9 @@ impl LimitShares {
 /// The connection of a flow that holds it up. The others wait for that one: those before it until its depot reads, those behind
 /// it until its depot has something to send.
 pub fn slowest_hop(hops: &[HopSummary]) -> Option<(&HopSummary, LimitShares)> {
-    let waits = |shares: &LimitShares| shares.receive_window + shares.application;
+    let waits = |shares: &LimitShares| {
+        shares.receive_window + shares.window_in_recovery + shares.application
+    };
     let known = hops.iter().filter_map(|hop| Some((hop, hop.limited?)));
     known.min_by(|(_, one), (_, other)| waits(one).total_cmp(&waits(other)))
 }
@@ -208,13 +221,17 @@ pub struct LimitedBy {
 impl LimitedBy {
     /// Of several runs, by the mean of their shares.
     pub fn of_mean(runs: &[LimitShares]) -> Option<Self> {
-        let mean = |limit: Limit| {
-            runs.iter().map(|shares| shares.of(limit)).sum::<f64>() / runs.len() as f64
-        };
-        let causes = Limit::ALL.map(|cause| Self { cause, share: mean(cause) });
-        let most = causes.into_iter().max_by(|one, other| one.share.total_cmp(&other.share));
-        most.filter(|_| !runs.is_empty())
+        let causes = Limit::ALL.into_iter();
+        let causes =
+            causes.filter_map(|cause| Some(Self { cause, share: mean_share(runs, cause)? }));
+        causes.max_by(|one, other| one.share.total_cmp(&other.share))
     }
+}
+
+/// How much of the time of several runs a cause held their flow back; none without runs.
+pub fn mean_share(runs: &[LimitShares], cause: Limit) -> Option<f64> {
+    let shares: Vec<f64> = runs.iter().map(|shares| shares.of(cause)).collect();
+    stats::mean(&shares)
 }
 
 #[cfg(test)]
@@ -227,12 +244,12 @@ mod tests {
         assert_eq!(times.shares(), None);
         times.add(Limit::StartUp, Duration::from_secs(7));
         let before = times;
-        for (limit, seconds) in Limit::ALL.into_iter().zip([4, 1, 1, 1, 1, 1, 1]) {
+        for (limit, seconds) in Limit::ALL.into_iter().zip([3, 1, 1, 1, 1, 1, 1, 1]) {
             times.add(limit, Duration::from_secs(seconds));
         }
         let shares = times.since(&before).shares().unwrap();
         for limit in Limit::ALL {
-            let expected = if limit == Limit::Cwnd { 0.4 } else { 0.1 };
+            let expected = if limit == Limit::Cwnd { 0.3 } else { 0.1 };
             assert!((shares.of(limit) - expected).abs() < 1e-12, "{limit:?}");
         }
         assert_eq!(
@@ -265,8 +282,10 @@ mod tests {
             is_starting: true,
             waits_for_pace: true,
         };
+        assert_eq!(state.limit(), Limit::WindowInRecovery);
+        state.recovers = false;
         assert_eq!(state.limit(), Limit::ReceiveWindow);
-        state.receiver_is_full = false;
+        (state.receiver_is_full, state.recovers) = (false, true);
         assert_eq!(state.limit(), Limit::SendBuffer);
         state.buffer_is_full = false;
         assert_eq!(state.limit(), Limit::Recovery);

@@ -140,7 +140,7 @@ mod tests {
         );
         assert_eq!(
             text(&of.medians),
-            r#"[{"variant":"direct","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":2,"left_out":0,"timed_out":0,"unpredicted":null,"median_goodput_bps":1200.0,"least_goodput_bps":800.0,"most_goodput_bps":1600.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"limited_by":null,"ratio_to_baseline":1.0},{"variant":"depots","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":1,"left_out":1,"timed_out":0,"unpredicted":null,"median_goodput_bps":2400.0,"least_goodput_bps":2400.0,"most_goodput_bps":2400.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"limited_by":null,"ratio_to_baseline":2.0}]"#
+            r#"[{"variant":"direct","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":2,"left_out":0,"timed_out":0,"unpredicted":null,"median_goodput_bps":1200.0,"least_goodput_bps":800.0,"most_goodput_bps":1600.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"limited_by":null,"window_in_recovery":null,"ratio_to_baseline":1.0},{"variant":"depots","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":1,"left_out":1,"timed_out":0,"unpredicted":null,"median_goodput_bps":2400.0,"least_goodput_bps":2400.0,"most_goodput_bps":2400.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"limited_by":null,"window_in_recovery":null,"ratio_to_baseline":2.0}]"#
         );
         assert_eq!(
             text(&of.totals[1]),

@@ -117,3 +117,21 @@ fn rate_of_bbr() {
         assert_planted(Limit::Pacing, &scenario, Compared::Shares);
     }
 }
+
+/// A receive buffer of four BDPs, half of which is window, over a queue of one: what follows a hole fills the window.
+#[test]
+fn recovery_without_receive_window() {
+    const LEAST: f64 = 0.005;
+    let _turn = one_of_two();
+    let scenario = scenario("cc=cubic bytes=60MB", "16MB", "4MB", "delay=40ms");
+    let simulated = shares(&recorded(&scenario.runs, &Simulated));
+    assert!(simulated.window_in_recovery > LEAST, "simulated: {simulated:?}");
+    credible(|| {
+        let recorded = emulated(&scenario.runs);
+        let emulated = shares(&recorded);
+        println!("  kernel    {emulated:.3?}\n  simulated {simulated:.3?}");
+        let wrong = (emulated.window_in_recovery <= LEAST).then(|| format!("{emulated:?}"));
+        let faults = recorded[0].manifest.invalid_reasons.clone();
+        Measured { wrong: wrong.into_iter().collect(), faults }
+    });
+}

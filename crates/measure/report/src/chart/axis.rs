@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Axes: where a value stands, and which ticks there are, in steps of 1, 2 or 5 of a power of ten.
 
-use super::{LINE_HEIGHT, RIGHT_OF_AXIS, RULE, SOFT, Size, px};
+use super::{LINE_HEIGHT, RULE, SOFT, Size, px};
 use crate::{axis_unit::AxisUnit, format};
 use maud::{Markup, html};
 use std::ops::Range;
 
 /// A digit of a label below a panel, in fonts whose digits are wide, in CSS pixels.
 const DIGIT: f64 = 7.6;
+/// From a panel's edge to the labels of an upright axis, between these and its title, and beyond that, in CSS pixels.
+const TO_LABELS: f64 = 8.0;
+const TO_TITLE: f64 = 6.0;
+const BEYOND_TITLE: f64 = 14.0;
+/// Height of a title's letters, in CSS pixels.
+const TITLE_HEIGHT: f64 = 10.0;
+/// Room for labels of five digits, so that most panels are alike.
+const LEAST_LABEL: f64 = 5.0 * DIGIT;
 /// Part of an axis of swept values that is blank at both ends, in CSS pixels.
 const INSET: f64 = 14.0;
 
@@ -152,9 +160,9 @@ impl Axis {
                 path d=(format!("M0 {:.1}H{width:.1}", height - at)) stroke=(RULE) {}
             }
             @for (at, text) in labels {
-                text x="-8" y=(px(height - at + 4.0)) text-anchor="end" { (text) }
+                text x=(-TO_LABELS) y=(px(height - at + 4.0)) text-anchor="end" { (text) }
             }
-            (self.vertical_title(-52.0, height))
+            (self.vertical_title(BEYOND_TITLE - self.room_left(), height))
         }
     }
 
@@ -165,10 +173,25 @@ impl Axis {
             @for (value, text) in &self.ticks {
                 @let y = height - self.place(*value, height);
                 path d=(format!("M{width:.1} {y:.1}h4")) stroke=(SOFT) {}
-                text x=(px(width + 8.0)) y=(px(y + 4.0)) { (text) }
+                text x=(px(width + TO_LABELS)) y=(px(y + 4.0)) { (text) }
             }
-            (self.vertical_title(width + RIGHT_OF_AXIS - 12.0, height))
+            (self.vertical_title(width + self.room_right() - BEYOND_TITLE, height))
         }
+    }
+
+    /// What an axis left of its panel takes there.
+    pub(super) fn room_left(&self) -> f64 {
+        TO_LABELS + self.widest_label() + TO_TITLE + BEYOND_TITLE
+    }
+
+    /// What an axis right of its panel takes there: its title's letters lie on the side of the labels.
+    pub(super) fn room_right(&self) -> f64 {
+        self.room_left() + TITLE_HEIGHT
+    }
+
+    fn widest_label(&self) -> f64 {
+        let widths = self.ticks.iter().map(|(_, text)| text.chars().count() as f64 * DIGIT);
+        widths.fold(LEAST_LABEL, f64::max)
     }
 
     fn vertical_title(&self, x: f64, height: f64) -> Markup {
@@ -215,6 +238,10 @@ fn tick_step(largest: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        chart::{Chart, Panel},
+        svg_reader::Drawing,
+    };
 
     #[test]
     fn times_along_a_panel_begin_where_it_begins() {
@@ -222,5 +249,20 @@ mod tests {
         assert_eq!(axis.ticks.first(), Some(&(60.0, "60".to_owned())), "{axis:?}");
         assert_eq!(axis.ticks.last(), Some(&(62.0, "62".to_owned())), "{axis:?}");
         assert!((axis.place(62.0, 100.0) - 100.0).abs() < 1e-9, "{axis:?}");
+    }
+
+    #[test]
+    fn titles_stand_clear_of_wide_labels() {
+        let size = Size { width: 100.0, height: 200.0 };
+        for largest in [3.0, 4e-6, 2e9] {
+            let axis = Axis::up_to(largest, &AxisUnit::counts("how many", 1.0));
+            let right = Some(axis.clone());
+            let panel = Panel::new(String::new(), size, axis.clone(), axis, Vec::new());
+            let [title, description, about] = [String::new(), String::new(), String::new()];
+            let panels = vec![Panel { right, ..panel }];
+            let drawing = Drawing::parse(&Chart { title, description, about, panels }.svg());
+            drawing.assert_titles_clear_of_labels();
+            drawing.assert_texts_inside();
+        }
     }
 }

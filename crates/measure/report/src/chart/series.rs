@@ -15,8 +15,6 @@ pub struct Series {
     pub shape: Shape,
     /// Whether its values are of the axis at the right.
     pub on_right: bool,
-    /// How far it is moved to the right, in CSS pixels, so that bars do not cover those of others.
-    pub aside: f64,
     /// A class that a page gives its colour by.
     pub class: String,
 }
@@ -47,7 +45,7 @@ pub struct MarkedPoint {
 impl Series {
     pub fn new(name: &str, style: Style, shape: Shape) -> Self {
         let (name, class) = (name.to_owned(), String::new());
-        Self { name, style, shape, on_right: false, aside: 0.0, class }
+        Self { name, style, shape, on_right: false, class }
     }
 
     pub(super) fn draw(&self, panel: &Panel) -> Markup {
@@ -113,7 +111,7 @@ struct Frame<'a> {
 
 impl Frame<'_> {
     fn x(&self, value: f64) -> f64 {
-        self.x.place(value, self.panel.size.width) + self.series.aside
+        self.x.place(value, self.panel.size.width)
     }
 
     fn y(&self, value: f64) -> f64 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a figure shows as a chart: lines over a swept key, boxes at its values, or steps of distributions.
 
-use super::{Bars, FLOW, Figure, FigureForm, Panel, VARIANT};
+use super::{FLOW, Figure, FigureForm, Panel, VARIANT};
 use crate::{
     axis_unit::AxisUnit,
     chart::{
@@ -52,11 +52,8 @@ impl Figure {
             }
         };
         let styles = styles(&self.line_keys, self.colour_by);
-        let lines = self.lines.iter().zip(styles).zip(shapes).enumerate();
-        let lines = lines.map(|(n, ((name, style), shape))| Series {
-            aside: self.aside(n),
-            ..Series::new(name, style, shape)
-        });
+        let lines = self.lines.iter().zip(styles).zip(shapes);
+        let lines = lines.map(|((name, style), shape)| Series::new(name, style, shape));
         let functions = panel.overlays.iter().map(|overlay| {
             let curve = overlay.curve.iter().map(|(at, value)| [*at, *value]).collect();
             let style = Style::plain(algorithm_colour(&overlay.algorithm), 0.9);
@@ -65,7 +62,7 @@ impl Figure {
         ChartPanel::new(panel.fixed.clone(), size, x, y, lines.chain(functions).collect())
     }
 
-    fn unit(&self) -> AxisUnit {
+    pub(super) fn unit(&self) -> AxisUnit {
         AxisUnit::of(&self.y, self.largest())
     }
 
@@ -126,18 +123,6 @@ impl Figure {
             Shape::Points { points: points.collect(), are_joined }
         });
         points.collect()
-    }
-
-    /// How far aside a line's points stand, in CSS pixels, so that the bars of several do not cover one another.
-    fn aside(&self, n: usize) -> f64 {
-        const APART: f64 = 5.0;
-        const MOST: f64 = 20.0;
-        let has_bars = self.form == FigureForm::Lines && self.bars != Bars::None;
-        if !has_bars || !self.points().any(|point| point.runs > 1) {
-            return 0.0;
-        }
-        let others = self.lines.len().saturating_sub(1) as f64;
-        (n as f64 - others / 2.0) * APART.min(MOST / others.max(1.0))
     }
 
     /// At each value a box for each line, side by side.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a figure shall show, and whether records have it.
 
-use crate::{Error, capacity::GOODPUT_SHARE, chart::palette::ColourBy};
-use record::{Metrics, metrics::FlowMetrics, warm_up};
+use crate::{Error, capacity::GOODPUT_SHARE, chart::palette::ColourBy, sweep_chart::Measure};
+use record::{Metrics, Record, metrics::FlowMetrics, warm_up};
 use serde::Serialize;
+use std::path::Path;
 
 /// What a figure shall show.
 #[derive(Debug, Clone)]
@@ -71,6 +72,22 @@ pub enum Bars {
     Range,
     /// Their mean alone.
     None,
+}
+
+/// The metric that tells transfers at and below `dir` apart, and whether its axis is better logarithmic: the time where
+/// their sizes differ, since each size has a goodput of its own; otherwise goodput.
+///
+/// # Errors
+/// A record cannot be read.
+pub fn suited_metric(dir: &Path, by_flow: bool) -> Result<(&'static str, bool), Error> {
+    let summaries = record::find_records(dir)?
+        .iter()
+        .map(|folder| Ok(Record::results(folder)?.summary))
+        .collect::<Result<Vec<_>, Error>>()?;
+    Ok(match Measure::of_runs(summaries.iter()) {
+        Measure::Goodput => ("goodput_bps", false),
+        Measure::Seconds => (if by_flow { "seconds" } else { "completion_mean_s" }, true),
+    })
 }
 
 /// The keys of a flow's summary that a figure can have; those of its metrics come on top.

@@ -32,6 +32,9 @@ pub fn table(group: &ScenarioRuns) -> Markup {
                     @if columns.contains(&Column::Method) { th scope="col" { "Method" } }
                     @if columns.contains(&Column::Client) { th scope="col" { "Client" } }
                     th.number scope="col" { "Goodput" small { "median, slowest – fastest" } }
+                    @if columns.contains(&Column::SentAgain) {
+                        th.number scope="col" { "Sent again" small { "segments, median" } }
+                    }
                     th scope="col" { "Every run" small { "0 to " (format::rate(fastest)) } }
                     th.number scope="col" { "Runs" }
                     @if columns.contains(&Column::Time) { th.number scope="col" { "Time" small { "median" } } }
@@ -60,13 +63,14 @@ pub fn table(group: &ScenarioRuns) -> Markup {
 }
 
 /// The number of columns if none is left out.
-const MOST_COLUMNS: usize = 11;
+const MOST_COLUMNS: usize = 12;
 
 /// A column that is left out where no row has anything to say in it.
 #[derive(Clone, Copy, PartialEq)]
 enum Column {
     Method,
     Client,
+    SentAgain,
     Time,
     Gain,
     Content,
@@ -78,6 +82,7 @@ impl Column {
         match self {
             Self::Method => group.several_methods(),
             Self::Client => cell.client != NO_CLIENT,
+            Self::SentAgain => !cell.retransmits().is_empty(),
             Self::Time => !cell.is_endless(),
             Self::Gain => cell.gain.is_some(),
             Self::Content => cell.repeats.iter().any(|r| r.transfer.sha256_ok.is_some()),
@@ -86,7 +91,15 @@ impl Column {
     }
 
     fn of(group: &ScenarioRuns) -> Vec<Self> {
-        let all = [Self::Method, Self::Client, Self::Time, Self::Gain, Self::Content, Self::Limit];
+        let all = [
+            Self::Method,
+            Self::Client,
+            Self::SentAgain,
+            Self::Time,
+            Self::Gain,
+            Self::Content,
+            Self::Limit,
+        ];
         let needed =
             |column: &Self| group.cells.iter().any(|cell| column.says_something(group, cell));
         all.into_iter().filter(needed).collect()
@@ -108,6 +121,7 @@ fn row(group: &ScenarioRuns, cell: &Cell, columns: &[Column], fastest: f64) -> M
             span.main { (text(median.map(format::rate))) }
             @if let Some(bps) = cell.range_bps().filter(|_| cell.included_runs() > 1) { small { (range(bps)) } }
         }
+        @if columns.contains(&Column::SentAgain) { td.number data-label="Sent again" { (sent_again(cell)) } }
         td data-label="Every run" { (strip(group, cell, fastest)) }
         td.number data-label="Runs" {
             (cell.included_runs())
@@ -128,11 +142,25 @@ fn limit(cell: &Cell) -> Markup {
     html! {
         (cause.words()) " " (format::percent(share))
         @if let Some(setting) = cause.setting() { small.bad { "raise " (setting) } }
+        @if let Some(share) = cell.window_in_recovery() {
+            small.bad { "recovery waits for the receive window " (format::percent(share)) " of the time" }
+        }
     }
 }
 
 fn range((slowest, fastest): (f64, f64)) -> String {
     format::range(&format::rate(slowest), &format::rate(fastest))
+}
+
+/// The median number of segments sent again, with minimum and maximum where they differ: what a goodput cost the path.
+fn sent_again(cell: &Cell) -> Markup {
+    let Some(MedianRange { median, least, most }) = MedianRange::of(&cell.retransmits()) else {
+        return html! { "–" };
+    };
+    html! {
+        (format!("{median:.0}"))
+        @if least < most { small { (format!("{least:.0} – {most:.0}")) } }
+    }
 }
 
 /// The median time; a bound when the run in the middle may have been cut. Without an end there is

@@ -38,7 +38,11 @@ impl TimeFigure {
 
     /// The unit of the values' axis.
     pub(super) fn unit(&self) -> AxisUnit {
-        let largest = self.largest();
+        self.unit_of(self.largest())
+    }
+
+    /// The unit that suits values up to this one.
+    pub(super) fn unit_of(&self, largest: f64) -> AxisUnit {
         match self.what {
             OverTime::Cwnd => AxisUnit::counts("congestion window, segments", largest),
             OverTime::Ssthresh => AxisUnit::counts("slow-start threshold, segments", largest),

@@ -97,6 +97,9 @@ fn a_demo_and_a_sweep_are_drawn() {
     {
         assert!(dom.contains(text), "{text}");
     }
+    // Beside goodput what it cost the path; names stay as their scenario has them.
+    assert!(dom.contains("Sent again<small>segments, median</small>"));
+    assert!(!dom.contains("first-letter"), "a variant \"bbr\" would become \"Bbr\"");
     assert_eq!(requests, 0, "the page asked the network for something");
 }
 

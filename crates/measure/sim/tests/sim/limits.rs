@@ -112,6 +112,20 @@ fn small_receive_window_is_named() {
     }
 }
 
+/// Half of the buffer is window, and cwnd grows to twice the BDP before the queue of one is full: of 4 BDPs nothing is left
+/// for what arrives beyond the hole.
+#[test]
+fn recovery_without_receive_window_is_named() {
+    let path = Path { mbps: 100, rtt_ms: 80 };
+    let of = |bdps: f64| {
+        let tcp = format!("sndbuf = \"1TB\"\nrcvbuf = \"{:.0}B\"", path.bdp() * bdps);
+        path.shares("cc=cubic", &tcp, 1.0, "")
+    };
+    let (small, large) = (of(4.0), of(16.0));
+    assert!(small.window_in_recovery > 0.005, "{small:?}");
+    assert!(large.window_in_recovery <= 0.0, "{large:?}");
+}
+
 #[test]
 fn full_queue_or_loss_means_the_window() {
     for path in PATHS {

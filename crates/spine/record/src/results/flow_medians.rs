@@ -3,8 +3,9 @@
 
 use super::{flow::FlowResult, range_keys};
 use crate::{
-    LimitedBy, RunVerdict,
+    Limit, LimitedBy, RunVerdict,
     manifest::Point,
+    mean_share,
     repeats::{self, RepeatKey},
     stats::MedianRange,
 };
@@ -38,6 +39,8 @@ pub struct FlowMedians {
     pub seconds: Option<MedianRange>,
     /// Its strongest limit.
     pub limited_by: Option<LimitedBy>,
+    /// How much of the time its recovery waited for the receive window, 0 to 1; null where that is not known.
+    pub window_in_recovery: Option<f64>,
     /// The median over that of the baseline variant at the same point.
     pub ratio_to_baseline: Option<f64>,
 }
@@ -49,6 +52,7 @@ pub fn flow_medians(results: &[FlowResult], baseline: Option<&str>) -> Vec<FlowM
         .into_iter()
         .map(|((RepeatKey { variant, point, .. }, flow), all)| {
             let included = || all.iter().filter(|r| r.verdict.in_medians());
+            let limited: Vec<_> = included().filter_map(|r| r.limited).collect();
             FlowMedians {
                 variant,
                 point,
@@ -63,9 +67,8 @@ pub fn flow_medians(results: &[FlowResult], baseline: Option<&str>) -> Vec<FlowM
                 timed_out: included().filter(|r| r.timed_out).count(),
                 goodput_bps: MedianRange::of_values(included().filter_map(|r| r.goodput_bps)),
                 seconds: MedianRange::of_values(included().filter_map(|r| r.seconds)),
-                limited_by: LimitedBy::of_mean(
-                    &included().filter_map(|r| r.limited).collect::<Vec<_>>(),
-                ),
+                limited_by: LimitedBy::of_mean(&limited),
+                window_in_recovery: mean_share(&limited, Limit::WindowInRecovery),
                 ratio_to_baseline: None,
             }
         })
