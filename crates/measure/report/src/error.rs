@@ -16,6 +16,9 @@ pub enum Error {
     /// The records do not give the figure that was asked for; the text says why.
     #[error("{0}")]
     Figure(String),
+    /// The records cannot be compared; the text says why and what to do.
+    #[error("{0}")]
+    Comparison(String),
     /// There is no image of pixels; the text says why.
     #[error("{0}")]
     Png(String),
@@ -32,7 +35,7 @@ pub enum Error {
 impl ClassifyFailure for Error {
     fn failure_class(&self) -> FailureClass {
         match self {
-            Self::Figure(_) => FailureClass::Usage,
+            Self::Figure(_) | Self::Comparison(_) => FailureClass::Usage,
             _ => FailureClass::Failed,
         }
     }
