@@ -138,6 +138,15 @@ fn other_seeds_differ_by_chance() {
     let table = text(&call(&["lab", "compare", a, b]).stdout);
     assert!(table.contains("variant=reno, rtt=40ms") && table.contains(" chance"), "{table}");
     assert!(table.contains("corrected by Holm"), "{table}");
+    // The page and the files that it links to.
+    let out = root.path().join("page");
+    let said = call(&["lab", "compare", a, b, "--out", out.to_str().unwrap()]).stderr;
+    assert!(text(&said).contains("compare.html"), "{}", text(&said));
+    let page = fs::read_to_string(out.join("compare.html")).unwrap();
+    let links: Vec<&str> =
+        page.split("<a href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(links.len(), 2 + 4 * 5, "throughput, window, round trip, queue, repeats: {links:?}");
+    assert!(links.iter().all(|file| out.join(file).is_file()), "{links:?}");
     // Method and sweep are the same, so there is one side by them.
     let (code, said) = refused(&["lab", "compare", a, b, "--by", "method"]);
     assert!(code == 2 && said.contains("all runs are of one method, sim"), "{code}: {said}");

@@ -10,8 +10,6 @@ use crate::{
 pub struct ComparisonFigure {
     /// The stem of its files' names.
     pub name: &'static str,
-    /// What it shows, for people.
-    pub caption: String,
     pub chart: Chart,
     pub data: FigureData,
 }

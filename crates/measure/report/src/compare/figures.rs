@@ -25,6 +25,10 @@ pub const MOST_PANELS: usize = 12;
 /// Completion times that a table has of a side of a cell.
 const MOST_TIMES: usize = 20_000;
 
+/// What lines and areas over time are.
+const MEANS_AND_BANDS: &str =
+    "lines are means over the repeats, bands reach from minimum to maximum";
+
 /// What is drawn of a cell.
 struct DrawnCell {
     label: String,
@@ -143,10 +147,7 @@ impl Look<'_> {
         });
         Some(ComparisonFigure {
             name,
-            chart: chart(title, caption, panels.collect()),
-            caption: format!(
-                "{caption}. Lines are means over repeats, bands reach from minimum to maximum."
-            ),
+            chart: chart(title, &format!("{caption}; {MEANS_AND_BANDS}"), panels.collect()),
             data: FigureData {
                 texts: &["point", "side"],
                 numbers: &["time_s", "mean", "minimum", "maximum"],
@@ -208,14 +209,9 @@ impl Look<'_> {
                 kept.map(move |(_, (time_s, share))| (texts.to_vec(), vec![time_s, share]))
             })
         });
-        let caption =
-            "distribution of the completion times of all transfers that ended, over all repeats";
+        let caption = "of all transfers that ended, over all repeats; those that the end of the run cut off have none";
         Some(ComparisonFigure {
             name: "completion",
-            caption: format!(
-                "{}. Transfers that the end of the run cut off have no completion time.",
-                capital(caption)
-            ),
             chart: chart("Completion times", caption, drawn.collect()),
             data: FigureData {
                 texts: &["point", "side"],
@@ -258,10 +254,9 @@ impl Look<'_> {
                 }
             }
         }
-        let caption = "each metric over the repeats: quartiles, and whiskers to the outermost values within 1.5 box lengths";
+        let caption = "of each metric: quartiles, and whiskers to the outermost values within 1.5 box lengths";
         Some(ComparisonFigure {
             name: "repeats",
-            caption: format!("{}.", capital(caption)),
             chart: chart("Repeats", caption, panels),
             data: FigureData {
                 texts: &["point", "side", "entity", "metric"],
@@ -311,25 +306,25 @@ fn describe(course: Course, largest: f64) -> (&'static str, &'static str, AxisUn
             "throughput",
             "Throughput over time",
             AxisUnit::of("throughput_bps", largest),
-            "What all clients received together",
+            "what arrived of all flows together, also what waits for a lost segment",
         ),
         Course::Window => (
             "window",
             "Congestion windows over time",
             AxisUnit::counts("congestion window, segments", largest),
-            "Mean congestion window of the connections",
+            "mean congestion window of the connections",
         ),
         Course::RoundTrip => (
             "round-trip",
             "Round trips over time",
             AxisUnit::of("round_trip_us", largest),
-            "Mean smoothed round trip of the connections",
+            "mean smoothed round trip of the connections",
         ),
         Course::Queue => (
             "queue",
             "Queues over time",
             AxisUnit::bytes("queue", largest),
-            "Bytes in the queues of all links together",
+            "bytes in the queues of all links together",
         ),
         Course::Fairness => (
             "fairness",
@@ -338,9 +333,4 @@ fn describe(course: Course, largest: f64) -> (&'static str, &'static str, AxisUn
             "Jain's index of the flows' throughputs, while two or more are there",
         ),
     }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }

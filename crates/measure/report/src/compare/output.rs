@@ -78,7 +78,6 @@ impl Directory<'_> {
         self.bytes(&format!("{name}.svg"), svg.as_bytes())?;
         self.bytes(&format!("{name}.png"), &png(&svg)?)?;
         self.table(name, &figure.data.table(name))?;
-        let (title, caption) = (figure.chart.title.clone(), figure.caption.clone());
-        Ok(PageFigure { name, title, caption, svg })
+        Ok(PageFigure { name, svg })
     }
 }

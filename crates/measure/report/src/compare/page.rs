@@ -22,8 +22,6 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src dat
 pub struct PageFigure {
     /// The stem of its files' names.
     pub name: &'static str,
-    pub title: String,
-    pub caption: String,
     pub svg: String,
 }
 
@@ -49,6 +47,7 @@ pub fn render(comparison: &Comparison, figures: &[PageFigure]) -> String {
                     (summary(comparison))
                     (cells(comparison))
                     (files("comparison", &["csv", "parquet"]))
+                    h2 { "Figures" }
                     @for figure in figures { (drawing(figure)) }
                 } }
                 footer.page { p { "Made by longhaul " (env!("CARGO_PKG_VERSION")) ". This page makes no request." } }
@@ -119,8 +118,6 @@ fn row(one: &Difference) -> Markup {
 
 fn drawing(figure: &PageFigure) -> Markup {
     html! {
-        h2 { (figure.title) }
-        p.note { (figure.caption) }
         div.drawing { (PreEscaped(&figure.svg)) }
         (files(figure.name, &["svg", "png", "csv", "parquet"]))
     }

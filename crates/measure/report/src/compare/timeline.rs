@@ -3,6 +3,8 @@
 
 use record::{Curve, Entity, FlowSummary, Quantity, Series, Summary, metrics::jain_index};
 
+use std::collections::BTreeMap;
+
 /// The narrowest bin, in seconds, and the most bins.
 const BIN_S: f64 = 0.1;
 const MOST_BINS: f64 = 300.0;
@@ -67,18 +69,41 @@ impl Course {
     }
 }
 
-/// What a flow's client received in each bin, in bit/s.
+/// What arrived of a flow in each bin, in bit/s: on the last hop of each stream, also what waits there for a segment that
+/// was lost. What a client reads leaps when such a gap is filled, so it is used only where hops were not sampled.
 fn rates_bps(flow: &FlowSummary, series: &Series, bins: Bins) -> Option<Vec<f64>> {
-    let received = series.curve(&Entity::Flow(flow.name.clone()), Quantity::ReceivedBytes)?;
-    // Before the first sample there was nothing.
-    let mut total = Curve::default();
-    if received.time_s.first().is_some_and(|first| flow.start_s < *first) {
-        total.push(flow.start_s, 0.0);
+    let mut last: BTreeMap<u32, u32> = BTreeMap::new();
+    for hop in &flow.hops {
+        let index = last.entry(hop.stream).or_insert(hop.index);
+        *index = hop.index.max(*index);
     }
-    total.time_s.extend(&received.time_s);
-    total.value.extend(&received.value);
-    let grown = total.increments(0.0, bins.width_s, bins.count).into_iter();
-    Some(grown.map(|bytes| bytes * 8.0 / bins.width_s).collect())
+    let hop = |index| Entity::Hop { flow: flow.name.clone(), index };
+    let delivered = last.values().map(|index| series.curve(&hop(*index), Quantity::DeliveredBytes));
+    let delivered: Option<Vec<&Curve>> = delivered.collect();
+    let received = || series.curve(&Entity::Flow(flow.name.clone()), Quantity::ReceivedBytes);
+    let totals = match delivered.filter(|curves| !curves.is_empty()) {
+        Some(curves) => curves,
+        None => vec![received()?],
+    };
+    let mut rates = vec![0.0; bins.count];
+    for total in totals {
+        let grown = from_zero(total, flow.start_s).increments(0.0, bins.width_s, bins.count);
+        for (rate, bytes) in rates.iter_mut().zip(grown) {
+            *rate += bytes * 8.0 / bins.width_s;
+        }
+    }
+    Some(rates)
+}
+
+/// A running total with a zero at the start, if it has no sample before.
+fn from_zero(total: &Curve, start_s: f64) -> Curve {
+    let mut whole = Curve::default();
+    if total.time_s.first().is_some_and(|first| start_s < *first) {
+        whole.push(start_s, 0.0);
+    }
+    whole.time_s.extend(&total.time_s);
+    whole.value.extend(&total.value);
+    whole
 }
 
 /// All flows together, while one is there.
