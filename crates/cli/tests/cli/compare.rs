@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul lab compare` of small simulated runs: its numbers are those of SciPy, and what cannot be compared is refused.
+//! `longhaul lab compare` of small simulated runs: its numbers are those of `SciPy`, and what cannot be compared is refused.
 
 use crate::common::{call, done, refused, text};
 use serde_json::Value;

@@ -125,7 +125,8 @@ fn parameters_of_controls(runs: &[ComparedRun], all: &[Parameters]) -> BTreeSet<
             *of_value.entry(value.clone()).or_insert(run.side) == run.side
                 && *of_side.entry(run.side).or_insert_with(|| value.clone()) == value
         });
-        is_one_to_one && (name == VARIANT || name.ends_with("cc") || names_controls)
+        is_one_to_one
+            && (name == VARIANT || name.rsplit('.').next() == Some("cc") || names_controls)
     };
     names.into_iter().filter(|name| follows(name)).cloned().collect()
 }
@@ -166,7 +167,7 @@ fn check_repeats(sides: &[String], cells: &[Cell<'_>]) -> Result<(), Error> {
         if let Some(side) = cell.sides.iter().position(|runs| runs.len() == 1) {
             let run = &cell.sides[side][0].results.manifest;
             return refuse(format!(
-                "{} has one valid run, {}, at {}: without repeats nobody can know what is chance. Repeat it: longhaul \
+                "{} has one valid run, {}, at {}: a single run does not show what is chance. Repeat it: longhaul \
                  lab run SCENARIO --repeat 5",
                 sides[side],
                 run.id,

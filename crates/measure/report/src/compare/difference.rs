@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A metric of two sides: means, the difference, and whether it is more than chance.
 //!
-//! Welch's t test decides, corrected by Holm for all tests of the comparison; the U test is shown beside it. Where neither
+//! Welch's t test decides, corrected by Holm for all tests of the comparison; the U test is shown next to it. Where neither
 //! side varies there is nothing to test: the values are the same or they differ, by no chance.
 
 use crate::{format, metric::write_mean};
@@ -13,6 +13,7 @@ use record::{
     },
 };
 use serde::Serialize;
+use std::cmp::Ordering;
 
 /// With a corrected probability of this or more, a difference is called chance.
 pub const SIGNIFICANCE: f64 = 0.05;
@@ -113,7 +114,7 @@ impl Sample {
     }
 
     fn varies(&self) -> bool {
-        self.values.iter().any(|value| *value != self.values[0])
+        self.values.iter().any(|value| !are_equal(*value, self.values[0]))
     }
 }
 
@@ -124,6 +125,11 @@ impl Estimate {
         let half = self.ci95_half_width.filter(|half| *half > 0.0);
         half.map_or(mean.clone(), |half| format::plus_minus(&mean, &written(metric, half)))
     }
+}
+
+/// To the last digit: a deterministic run repeats itself exactly.
+fn are_equal(a: f64, b: f64) -> bool {
+    a.partial_cmp(&b) == Some(Ordering::Equal)
 }
 
 /// A mean of a metric with its unit.
@@ -152,7 +158,7 @@ impl Difference {
         let verdict = match (are_few, vary) {
             (true, _) => Verdict::TooFew,
             (false, true) => Verdict::Chance,
-            (false, false) if a.values[0] == b.values[0] => Verdict::Same,
+            (false, false) if are_equal(a.values[0], b.values[0]) => Verdict::Same,
             (false, false) => Verdict::Deterministic,
         };
         Some(Self {

@@ -33,8 +33,8 @@ impl Written<'_> {
     /// Writes a repeat for each goodput.
     fn repeats(&self, dir: &Path, goodputs_bps: &[f64]) -> PathBuf {
         for (n, goodput_bps) in goodputs_bps.iter().enumerate() {
-            let point: String = self.point.iter().map(|(_, value)| format!("-{value}")).collect();
-            let id = format!("{}-{}{point}-r{n}", self.variant, self.control);
+            let point: Vec<&str> = self.point.iter().map(|(_, value)| *value).collect();
+            let id = format!("{}-{}-{}-r{n}", self.variant, self.control, point.join("-"));
             self.write(&dir.join(self.method).join(id), n as u32 + 1, *goodput_bps);
         }
         dir.to_owned()
@@ -203,7 +203,7 @@ fn what_has_nothing_in_common_is_refused() {
     assert!(said.contains("is named twice"), "{said}");
     let said = refused(&[a.clone(), a.join("sim/v-cubic-100p-r0")], None);
     assert!(said.contains("none below another"), "{said}");
-    assert!(refused(&[a.clone()], None).contains("Name another directory"));
+    assert!(refused(std::slice::from_ref(&a), None).contains("Name another directory"));
     let said = refused(&[a.clone(), emu], Some(ComparedBy::Variant));
     assert!(said.contains("all runs are of one variant, v:"), "{said}");
     let bad = write("bad", Written { valid: false, ..USUAL }, 2);

@@ -9,6 +9,7 @@
 //! Both tests have two sides. Their values are those of `scipy.stats`, which tests compare.
 
 use super::{mean, sample_deviation, squares, student_t};
+use std::cmp::Ordering;
 
 /// Welch's t test of the means of two samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,7 +62,7 @@ pub struct MannWhitney {
 
 /// With more values than this in the smaller sample, `p` is approximate.
 const LARGEST_EXACT: usize = 8;
-/// And with more than this in the other one, which SciPy counts all the same: the time grows with its square.
+/// And with more than this in the other one, which `SciPy` counts all the same: the time grows with its square.
 const LARGEST_OTHER_EXACT: usize = 400;
 
 /// Tests the distributions; `None` if a sample is empty.
@@ -69,22 +70,29 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<MannWhitney> {
     if a.is_empty() || b.is_empty() {
         return None;
     }
-    let (n_a, n_b) = (a.len() as f64, b.len() as f64);
     let Ranks { sum_of_first, ties } = ranks(a, b);
-    let u = sum_of_first - n_a * (n_a + 1.0) / 2.0;
-    let larger = u.max(n_a * n_b - u);
+    let all_pairs = (a.len() * b.len()) as f64;
+    let u = sum_of_first - (a.len() * (a.len() + 1)) as f64 / 2.0;
+    let larger = u.max(all_pairs - u);
     let (small, large) = (a.len().min(b.len()), a.len().max(b.len()));
     let is_exact = ties == 0.0 && small <= LARGEST_EXACT && large <= LARGEST_OTHER_EXACT;
     let tail = if is_exact {
         probabilities_of_u(small, large)[larger as usize..].iter().sum()
     } else {
-        let n = n_a + n_b;
-        let variance = n_a * n_b / 12.0 * (n + 1.0 - ties / (n * (n - 1.0)));
-        let z = (larger - n_a * n_b / 2.0 - 0.5) / variance.sqrt();
-        // If all values are equal, there is no order and no evidence.
-        if variance > 0.0 { libm::erfc(z / std::f64::consts::SQRT_2) / 2.0 } else { 1.0 }
+        normal_tail(larger, all_pairs, (small + large) as f64, ties)
     };
     Some(MannWhitney { u, p: (2.0 * tail).min(1.0), is_exact })
+}
+
+/// The probability of this U or a larger one of so many pairs, by the normal distribution.
+fn normal_tail(larger: f64, all_pairs: f64, values: f64, ties: f64) -> f64 {
+    let variance = all_pairs / 12.0 * (values + 1.0 - ties / (values * (values - 1.0)));
+    if variance <= 0.0 {
+        // If all values are equal, there is no order and no evidence.
+        return 1.0;
+    }
+    let deviations = (larger - all_pairs / 2.0 - 0.5) / variance.sqrt();
+    libm::erfc(deviations / std::f64::consts::SQRT_2) / 2.0
 }
 
 /// The ranks of the first sample among all values.
@@ -99,10 +107,12 @@ fn ranks(a: &[f64], b: &[f64]) -> Ranks {
     let mut all: Vec<(f64, bool)> = first.chain(b.iter().map(|value| (*value, false))).collect();
     all.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let (mut before, mut sum_of_first, mut ties) = (0.0, 0.0, 0.0);
-    for equal in all.chunk_by(|(one, _), (other, _)| one == other) {
+    for equal in
+        all.chunk_by(|(one, _), (other, _)| one.partial_cmp(other) == Some(Ordering::Equal))
+    {
         let count = equal.len() as f64;
         let of_first = equal.iter().filter(|(_, is_first)| *is_first).count() as f64;
-        sum_of_first += of_first * (before + (count + 1.0) / 2.0);
+        sum_of_first += of_first * (before + f64::midpoint(count, 1.0));
         ties += count * count * count - count;
         before += count;
     }
