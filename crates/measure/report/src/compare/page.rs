@@ -80,16 +80,18 @@ fn summary(comparison: &Comparison) -> Markup {
     }
 }
 
+const HEADS: [&str; 10] = ["Metric", "A", "Mean", "B", "Mean", "Verdict", "B to A", "g", "p", "U"];
+
 fn cells(comparison: &Comparison) -> Markup {
     html! {
-        div.scroll { table.metrics {
+        div.scroll { table.comparison {
             thead { tr {
-                @for head in ["Metric", "A", "Mean", "B", "Mean", "B to A", "g", "p", "U", "Verdict"] {
+                @for head in HEADS {
                     th scope="col" { (head) }
                 }
             } }
             @for (cell, label) in comparison.cells.iter().zip(comparison.labels()) { tbody {
-                @if !label.is_empty() { tr.reader { th scope="rowgroup" colspan="10" { (label) } } }
+                @if !label.is_empty() { tr.point { th scope="rowgroup" colspan=(HEADS.len()) { (label) } } }
                 @for one in &cell.differences { (row(one)) }
             } }
         } }
@@ -107,11 +109,11 @@ fn row(one: &Difference) -> Markup {
             td.number { (one.a.text(&one.metric)) }
             td { (one.b.side) small { (one.b.runs) " runs" } }
             td.number { (one.b.text(&one.metric)) }
+            td.main[one.verdict == Verdict::Different] { (one.verdict.name()) }
             td.number { (one.relative_text()) }
             td.number { (one.hedges_g.map_or_else(|| "–".to_owned(), |g| format!("{g:+.2}"))) }
             td.number { (p(&one.welch)) }
             td.number { (p(&one.mann_whitney)) }
-            td.main[one.verdict == Verdict::Different] { (one.verdict.name()) }
         }
     }
 }
