@@ -3,6 +3,7 @@
 
 use crate::{
     cc_file,
+    compare::{self, CompareArgs},
     export::{self, ExportArgs},
     failure::Failure,
     identical_repeats,
@@ -61,6 +62,7 @@ pub enum Command {
         json: bool,
     },
     Export(ExportArgs),
+    Compare(CompareArgs),
 }
 
 #[derive(clap::Args)]
@@ -146,6 +148,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run { args, method } => run_scenario(args, &*method.method()?),
         Command::Export(args) => export::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Check { file, method, allow_cc, set, json } => {
             let scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
             match method {

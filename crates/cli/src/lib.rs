@@ -18,6 +18,7 @@ mod print;
 mod agent;
 mod cc;
 mod cc_file;
+mod compare;
 mod connections;
 mod demo;
 mod depot;

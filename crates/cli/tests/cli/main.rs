@@ -10,6 +10,7 @@ mod cc_file;
 mod chain;
 mod closed_output;
 mod common;
+mod compare;
 mod controls;
 mod demo;
 mod depot;

@@ -19,6 +19,11 @@ use maud::{Markup, html};
 const INK: &str = "#1b1f24";
 const SOFT: &str = "#4c5561";
 const RULE: &str = "#dde1e6";
+const PAPER: &str = "#fff";
+
+/// These colours and the background's, with the names of the style sheet's variables for them.
+pub(crate) const COLOURS_OF_PAGE: [(&str, &str); 4] =
+    [(INK, "ink"), (SOFT, "soft"), (RULE, "rule"), (PAPER, "paper")];
 
 /// Average width of a letter and height of a line of labels, in CSS pixels.
 pub(crate) const LETTER_WIDTH: f64 = 6.3;
@@ -92,7 +97,7 @@ impl Chart {
                 width=(px(width)) height=(px(height)) role="img"
                 font-family="system-ui, sans-serif" font-size="12" fill=(INK) {
                 title { (self.description) }
-                rect width=(px(width)) height=(px(height)) fill="#fff" {}
+                rect width=(px(width)) height=(px(height)) fill=(PAPER) {}
                 text x=(px(MARGIN)) y="24" font-size="16" font-weight="600" { (self.title) }
                 @for (n, line) in about.iter().enumerate() {
                     text x=(px(MARGIN)) y=(px(43.0 + n as f64 * ABOUT_LINE)) fill=(SOFT) { (line) }

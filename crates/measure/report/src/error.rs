@@ -19,6 +19,9 @@ pub enum Error {
     /// Nothing is left without the warm-up; the text says why.
     #[error("{0}")]
     WarmUp(String),
+    /// The records cannot be compared; the text says why and what to do.
+    #[error("{0}")]
+    Comparison(String),
     /// There is no image of pixels; the text says why.
     #[error("{0}")]
     Png(String),
@@ -35,7 +38,7 @@ pub enum Error {
 impl ClassifyFailure for Error {
     fn failure_class(&self) -> FailureClass {
         match self {
-            Self::Figure(_) | Self::WarmUp(_) => FailureClass::Usage,
+            Self::Figure(_) | Self::WarmUp(_) | Self::Comparison(_) => FailureClass::Usage,
             _ => FailureClass::Failed,
         }
     }

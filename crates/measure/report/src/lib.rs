@@ -7,6 +7,7 @@
 //! records ─ figure (one metric over a swept key) ─► SVG, or a table
 //! records ─ link_figure (a link's bins and a window in the course of time) ─► SVG, or a table
 //! records ─ time_figure (windows, round trips, rates or queues over time) ─► SVG, or a table
+//! records ─ compare (which differences are more than chance) ─► a table, a page, and figures
 //! records ─ metrics_table (every metric of every run) ─► CSV, or Parquet
 //! a link's bins, gaps and bursts ─ monitor_picture ──► SVG
 //! a congestion control alone ─ congestion_picture ───► SVG
@@ -26,6 +27,7 @@ mod axis_unit;
 mod binned_rate;
 mod capacity;
 mod chart;
+pub mod compare;
 pub mod congestion_picture;
 mod distinct;
 mod distribution;

@@ -7,9 +7,9 @@
 //! What a run does not know has no row. A swept key is a column of its own with the texts of the scenario,
 //! and where all of them are numbers, with or without units, another one with the numbers.
 
-mod entities;
+pub(crate) mod entities;
 mod intervals;
-mod long_table;
+pub(crate) mod long_table;
 
 use crate::{Error, swept_value::SweptValue, warm_up};
 use entities::Row;

@@ -19,7 +19,7 @@ use crate::{
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 
-const STYLE: &str = include_str!("../assets/report.css");
+pub(crate) const STYLE: &str = include_str!("../assets/report.css");
 const SCRIPT: &str = include_str!("../assets/report.js");
 const UPLOT_STYLE: &str = include_str!("../assets/uplot/uPlot.min.css");
 const UPLOT_SCRIPT: &str = include_str!("../assets/uplot/uPlot.iife.min.js");

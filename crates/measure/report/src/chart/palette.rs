@@ -9,7 +9,7 @@ use crate::distinct::distinct;
 use serde::Serialize;
 
 /// The scheme, those that stand out most on white first.
-const MUTED: [&str; 9] = [
+pub(crate) const MUTED: [&str; 9] = [
     "#332288", "#CC6677", "#44AA99", "#882255", "#117733", "#999933", "#AA4499", "#88CCEE",
     "#DDCC77",
 ];

@@ -16,6 +16,17 @@ pub struct Row {
     pub metric: Metric,
 }
 
+impl Row {
+    /// Whether it is part of means: its run and flow are in medians, and it is not the time of a transfer that the time limit
+    /// cut off, which is only a lower bound.
+    pub fn is_counted(&self) -> bool {
+        let is_bound = self.verdict == RunVerdict::Cut
+            && self.entity.starts_with("flow:")
+            && self.metric.name == "seconds";
+        self.verdict.in_medians() && !is_bound
+    }
+}
+
 /// A metric's value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {

@@ -4,7 +4,7 @@
 //! a lower bound.
 
 use super::{ColumnsOf, LongTable, MetricsTable, Row, Run};
-use record::{RunVerdict, repeats, stats};
+use record::{repeats, stats};
 use std::path::Path;
 
 struct Interval<'t> {
@@ -28,7 +28,7 @@ impl MetricsTable {
         let mut rows = Vec::new();
         for (_, runs) in repeats::group(&self.runs, key) {
             let all = runs.iter().flat_map(|run| run.rows.iter().map(move |row| (*run, row)));
-            let counted = all.filter(|(_, row)| is_counted(row));
+            let counted = all.filter(|(_, row)| row.is_counted());
             let name = |(_, row): &(&Run, &Row)| (row.entity.clone(), row.metric.name.clone());
             for (_, values) in repeats::group(counted, name) {
                 let sample: Vec<f64> = values.iter().map(|(_, row)| row.metric.value).collect();
@@ -61,11 +61,4 @@ impl MetricsTable {
         let swept = self.swept(&of, |one| one.run, &[&before, &after]);
         of.table("intervals", [before, swept, after])
     }
-}
-
-fn is_counted(row: &Row) -> bool {
-    let is_bound = row.verdict == RunVerdict::Cut
-        && row.entity.starts_with("flow:")
-        && row.metric.name == "seconds";
-    row.verdict.in_medians() && !is_bound
 }

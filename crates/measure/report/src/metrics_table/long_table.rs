@@ -19,7 +19,7 @@ pub struct LongTable<'t> {
 }
 
 /// A column: its name, and its cells by the number of their row.
-pub(super) struct Column<'t> {
+pub(crate) struct Column<'t> {
     pub name: String,
     cells: Cells<'t>,
 }
@@ -34,7 +34,7 @@ enum Cells<'t> {
 }
 
 /// Makes columns of rows of one type.
-pub(super) struct ColumnsOf<'t, R>(Rc<[R]>, PhantomData<&'t R>);
+pub(crate) struct ColumnsOf<'t, R>(Rc<[R]>, PhantomData<&'t R>);
 
 impl<'t, R: 't> ColumnsOf<'t, R> {
     pub fn rows(rows: Vec<R>) -> Self {

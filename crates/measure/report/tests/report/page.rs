@@ -104,6 +104,20 @@ fn a_demo_and_a_sweep_are_drawn() {
 }
 
 #[test]
+fn comparison_page_asks_nothing_of_the_network() {
+    let dir = tempfile::tempdir().unwrap();
+    synthetic::sweep(&dir.path().join("sweep"));
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("comparison");
+    let asked = longhaul_report::compare::ComparisonQuery::default();
+    let written = longhaul_report::compare::write(&[dir.path().to_owned()], &asked, &out).unwrap();
+    assert_eq!((written.comparison.sides.len(), written.comparison.cells.len()), (3, 5));
+    let (dom, requests) = open(&written.page);
+    assert_eq!(dom.matches("class=\"drawing\"").count(), (written.files - 2) / 4);
+    assert!(dom.contains("differences are more than chance") && !dom.contains("<script"));
+    assert_eq!(requests, 0, "the page asked the network for something");
+}
+
+#[test]
 fn sizes_are_compared_by_time_on_a_logarithmic_axis() {
     let dir = tempfile::tempdir().unwrap();
     synthetic::sizes(dir.path());

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! All metrics of all pairs of sides, where their runs have equal parameters.
+
+use super::{
+    cells::{Cell, Parameters, common_cells, text_of},
+    compared_by::ComparedBy,
+    compared_runs::{ComparedRun, ComparedRuns, refuse},
+    difference::{Difference, Sample, decide},
+};
+use crate::{
+    Error,
+    metrics_table::{
+        entities::{self, Row},
+        long_table::{ColumnsOf, LongTable},
+    },
+};
+use serde::Serialize;
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// Metrics of a run that are compared if none is asked for.
+const USUAL: [&str; 8] = [
+    "goodput_bps",
+    "completion_mean_s",
+    "file_completion_p50_s",
+    "file_completion_p99_s",
+    "utilisation",
+    "queueing_delay_us",
+    "retransmits",
+    "jain_index",
+];
+
+/// What to compare.
+#[derive(Debug, Clone, Default)]
+pub struct ComparisonQuery {
+    /// What tells the sides apart; if none is given, directories or what differs first.
+    pub by: Option<ComparedBy>,
+    /// Metrics of a run, or as `ENTITY/METRIC` of others; the usual ones if none is named.
+    pub metrics: Vec<String>,
+}
+
+/// A comparison of two sides or more.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// What tells the sides apart.
+    pub by: ComparedBy,
+    /// Their names.
+    pub sides: Vec<String>,
+    /// How many tests all probabilities are corrected for, by Holm.
+    pub tests: usize,
+    /// Runs that medians leave out.
+    pub left_out: usize,
+    /// Combinations of parameters that only one side has.
+    pub uncommon: usize,
+    /// The others.
+    pub cells: Vec<ComparedCell>,
+}
+
+/// What is compared at equal parameters.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ComparedCell {
+    /// Names and values.
+    pub parameters: Parameters,
+    /// Each metric of each pair of sides.
+    pub differences: Vec<Difference>,
+}
+
+/// A metric: its entity and key.
+type Name = (String, String);
+
+impl Comparison {
+    /// Compares the records at and below these directories.
+    ///
+    /// # Errors
+    /// A record cannot be read, or the records cannot be compared.
+    pub fn read(dirs: &[PathBuf], asked: &ComparisonQuery) -> Result<Self, Error> {
+        Self::of(&ComparedRuns::read(dirs, asked.by)?, &asked.metrics)
+    }
+
+    pub(super) fn of(compared: &ComparedRuns, metrics: &[String]) -> Result<Self, Error> {
+        let (cells, uncommon) = common_cells(compared)?;
+        let asked = names(metrics);
+        let mut found: Vec<ComparedCell> =
+            cells.iter().map(|cell| compare(cell, &compared.sides, &asked)).collect();
+        let all = || found.iter().flat_map(|cell| &cell.differences);
+        for (entity, metric) in asked.iter().filter(|_| !metrics.is_empty()) {
+            if !all().any(|one| one.entity == *entity && one.metric == *metric) {
+                return refuse(format!(
+                    "no two sides have a value of \"{metric}\" of {entity}. `longhaul lab export DIR --csv -` lists all \
+                     entities and metrics; name ENTITY/METRIC, or METRIC of a run"
+                ));
+            }
+        }
+        if all().next().is_none() {
+            return refuse(
+                "the runs have none of the usual metrics in common. Name others with --metric"
+                    .to_owned(),
+            );
+        }
+        let tests = decide(found.iter_mut().flat_map(|cell| &mut cell.differences));
+        let (by, sides, left_out) = (compared.by, compared.sides.clone(), compared.left_out);
+        Ok(Self { by, sides, tests, left_out, uncommon, cells: found })
+    }
+
+    /// A row for each difference, for other programs.
+    pub fn table(&self) -> LongTable<'_> {
+        let rows =
+            self.cells.iter().flat_map(|cell| cell.differences.iter().map(move |d| (cell, d)));
+        let of = ColumnsOf::rows(rows.collect());
+        let count = |runs: usize| i64::try_from(runs).unwrap_or(i64::MAX);
+        let what = vec![
+            of.texts("point", |(cell, _)| text_of(&cell.parameters).into()),
+            of.texts("entity", |(_, one)| (&one.entity).into()),
+            of.texts("metric", |(_, one)| (&one.metric).into()),
+            of.texts("unit", |(_, one)| one.unit.into()),
+        ];
+        let means = vec![
+            of.texts("a", |(_, one)| (&one.a.side).into()),
+            of.integers("a_n", move |(_, one)| count(one.a.runs)),
+            of.doubles("a_mean", |(_, one)| one.a.mean),
+            of.optional("a_half_width", |(_, one)| one.a.ci95_half_width),
+            of.texts("b", |(_, one)| (&one.b.side).into()),
+            of.integers("b_n", move |(_, one)| count(one.b.runs)),
+            of.doubles("b_mean", |(_, one)| one.b.mean),
+            of.optional("b_half_width", |(_, one)| one.b.ci95_half_width),
+        ];
+        let tests = vec![
+            of.doubles("difference", |(_, one)| one.difference),
+            of.optional("difference_half_width", |(_, one)| one.difference_half_width),
+            of.optional("hedges_g", |(_, one)| one.hedges_g),
+            of.optional("welch_t", |(_, one)| Some(one.welch.as_ref()?.statistic)),
+            of.optional("welch_p", |(_, one)| Some(one.welch.as_ref()?.p)),
+            of.optional("welch_p_corrected", |(_, one)| Some(one.welch.as_ref()?.p_corrected)),
+            of.optional("mann_whitney_u", |(_, one)| Some(one.mann_whitney.as_ref()?.statistic)),
+            of.optional("mann_whitney_p", |(_, one)| Some(one.mann_whitney.as_ref()?.p)),
+            of.optional("mann_whitney_p_corrected", |(_, one)| {
+                Some(one.mann_whitney.as_ref()?.p_corrected)
+            }),
+            of.texts("verdict", |(_, one)| one.verdict.name().into()),
+        ];
+        of.table("comparison", [what, means, tests])
+    }
+
+    /// What each cell is called: the parameters that are not the same in all.
+    pub fn labels(&self) -> Vec<String> {
+        let parameters = || self.cells.iter().map(|cell| &cell.parameters);
+        let varies = |pair: &&(String, String)| !parameters().all(|other| other.contains(pair));
+        let label = |of: &Parameters| {
+            let varying: Vec<_> = of.iter().filter(varies).cloned().collect();
+            text_of(&varying)
+        };
+        parameters().map(label).collect()
+    }
+
+    /// The parameters that are the same in all cells.
+    pub fn common_parameters(&self) -> String {
+        let same =
+            |pair: &&(String, String)| self.cells.iter().all(|cell| cell.parameters.contains(pair));
+        let first = self.cells.iter().take(1).flat_map(|cell| &cell.parameters);
+        text_of(&first.filter(same).cloned().collect::<Vec<_>>())
+    }
+}
+
+/// The metrics that are asked for.
+fn names(metrics: &[String]) -> Vec<Name> {
+    if metrics.is_empty() {
+        return USUAL.iter().map(|key| ("run".to_owned(), (*key).to_owned())).collect();
+    }
+    let name = |text: &String| {
+        let (entity, metric) = text.rsplit_once('/').unwrap_or(("run", text));
+        (entity.to_owned(), metric.to_owned())
+    };
+    metrics.iter().map(name).collect()
+}
+
+fn compare(cell: &Cell<'_>, sides: &[String], asked: &[Name]) -> ComparedCell {
+    let values: Vec<BTreeMap<Name, (&'static str, Vec<f64>)>> =
+        cell.sides.iter().map(|runs| values(runs)).collect();
+    let mut differences = Vec::new();
+    for name in asked {
+        let sample = |side: usize| {
+            let (unit, values) = values[side].get(name)?;
+            Some((*unit, Sample { side: sides[side].clone(), values: values.clone() }))
+        };
+        let samples: Vec<_> = (0..sides.len()).filter_map(sample).collect();
+        for (n, (unit, a)) in samples.iter().enumerate() {
+            for (_, b) in &samples[n + 1..] {
+                differences.extend(Difference::new(&name.0, &name.1, unit, a, b));
+            }
+        }
+    }
+    ComparedCell { parameters: cell.parameters.clone(), differences }
+}
+
+/// All metrics of some runs, with their units.
+pub(super) fn values(runs: &[&ComparedRun]) -> BTreeMap<Name, (&'static str, Vec<f64>)> {
+    let mut found = BTreeMap::<Name, (&'static str, Vec<f64>)>::new();
+    for run in runs {
+        let rows = entities::rows(&run.results.manifest, &run.results.summary);
+        for Row { entity, metric, .. } in rows.into_iter().filter(Row::is_counted) {
+            let values = found.entry((entity, metric.name)).or_insert((metric.unit, Vec::new()));
+            values.1.push(metric.value);
+        }
+    }
+    found
+}
