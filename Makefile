@@ -32,7 +32,7 @@ LIBDIR := $(PREFIX)/lib
 # What the package may install, in MB: the binary without its line tables is 27 MB.
 DEB_LIMIT := 40
 
-.PHONY: install-lib deb deb-check demo check test test-long test-declared lint build study study-emulated study-simulated \
+.PHONY: install-lib deb deb-check demo check test test-long test-declared lint build study study-emulated study-simulated study-modelled \
     deps-build deps-run deps-deb deps-deb-check deps-test deps-bench deps-bench-programs
 
 demo: deps-run build
@@ -91,7 +91,11 @@ lint: deps-build
 	python3 -c 'import ast, sys; [ast.parse(open(f).read(), f) for f in sys.argv[1:]]' \
 	    $$(grep -rlE '^#!.*python3' bench scripts interop deploy) $$(find bench interop -name '*.py')
 
-study: study-emulated study-simulated
+study: study-emulated study-simulated study-modelled
+
+study-modelled: deps-test build
+	scripts/study 000-figure-04
+	scripts/study 000-figure-05
 
 study-emulated: deps-test build
 	$(SUDO) scripts/study 000-figure-08

@@ -44,7 +44,7 @@ impl Lateness {
 pub struct Punctuality {
     /// Packets that came out.
     pub packets: u64,
-    /// Of those, late ([`Lateness::LATE`]).
+    /// Of those, 0.9 ms or more late.
     pub late: u64,
 }
 
