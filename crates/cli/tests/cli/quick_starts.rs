@@ -131,7 +131,7 @@ fn comparison_works_as_printed() {
 
 #[test]
 fn three_methods_work_as_printed() {
-    // Beside a busy test most of the emulated runs would be invalid, and no interval would be left.
+    // Next to a busy test, most of the emulated runs are invalid and no interval is left.
     let _alone = alone();
     follow(&["start/methods.md"]);
 }

@@ -53,7 +53,7 @@ impl LinkClock {
 }
 
 /// What is to be known of the moment at which a frame was read to say later how late it came out.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Reading {
     stood_still: Duration,
     waited: Duration,

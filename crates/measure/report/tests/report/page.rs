@@ -97,7 +97,7 @@ fn a_demo_and_a_sweep_are_drawn() {
     {
         assert!(dom.contains(text), "{text}");
     }
-    // Beside goodput what it cost the path; names stay as their scenario has them.
+    // Next to goodput, what it cost the path; names are spelled as in the scenario.
     assert!(dom.contains("Sent again<small>segments, median</small>"));
     assert!(!dom.contains("first-letter"), "a variant \"bbr\" would become \"Bbr\"");
     assert_eq!(requests, 0, "the page asked the network for something");

@@ -84,7 +84,7 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<MannWhitney> {
     Some(MannWhitney { u, p: (2.0 * tail).min(1.0), is_exact })
 }
 
-/// The probability of this U or a larger one of so many pairs, by the normal distribution.
+/// The probability of this U or a larger one among `all_pairs` pairs, by the normal distribution.
 fn normal_tail(larger: f64, all_pairs: f64, values: f64, ties: f64) -> f64 {
     let variance = all_pairs / 12.0 * (values + 1.0 - ties / (values * (values - 1.0)));
     if variance <= 0.0 {

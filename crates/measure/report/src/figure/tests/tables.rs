@@ -38,7 +38,7 @@ fn warm_up_beyond_the_end_is_refused_or_said() {
     assert_eq!(MetricsTable::read(&dirs, 20.0).unwrap_err().to_string(), refusal);
     assert!(MetricsTable::read(&dirs, 10.0).is_ok());
 
-    // Beside a run whose flow ended before, as small files do.
+    // Together with a run whose flow ended before, as small files do.
     let short = dir.path().join("short");
     let RunResults { mut manifest, mut summary } =
         Record::results(&dir.path().join("a-1ms")).unwrap();
