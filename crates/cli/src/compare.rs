@@ -34,6 +34,9 @@ pub struct CompareArgs {
     /// retransmissions and fairness].
     #[arg(long, value_name = "METRIC")]
     metric: Vec<String>,
+    /// Leave out the first part of each run.
+    #[arg(long, value_name = "DURATION")]
+    warm_up: Option<units::Duration>,
     /// Write a page, figures (SVG, PNG) and their data (CSV, Parquet) to this directory.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -69,7 +72,11 @@ impl From<By> for ComparedBy {
 }
 
 pub fn run(args: &CompareArgs) -> Result<(), Failure> {
-    let asked = ComparisonQuery { by: args.by.map(Into::into), metrics: args.metric.clone() };
+    let asked = ComparisonQuery {
+        by: args.by.map(Into::into),
+        metrics: args.metric.clone(),
+        warm_up_s: args.warm_up.map_or(0.0, units::Duration::as_secs_f64),
+    };
     let comparison = match &args.out {
         Some(out) => {
             let written = ::report::compare::write(&args.dirs, &asked, out)?;

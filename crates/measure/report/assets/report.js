@@ -475,9 +475,11 @@
     const key = legend(rows.map((row, i) => ({ label: first(row).label, stroke: styles[i].stroke, height: 3, dashed: styles[i].dash })));
     grid.append(element("figure", {}, ...title, box, key));
 
+    const columns = new Set();
     const body = (ctx, at, px) => rows.forEach((row, i) => row.forEach((cell, p) => {
       if (!cell) return;
       const x = at(panel.positions[p], "x");
+      box.dataset.columns = columns.add(x).size;
       const { mean, half } = interval(cell);
       if (half !== null) {
         const y0 = at(Math.max(least, (mean - half) * factor), "y"), y1 = at((mean + half) * factor, "y");

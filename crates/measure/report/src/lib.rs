@@ -31,6 +31,7 @@ pub mod compare;
 pub mod congestion_picture;
 mod distinct;
 mod distribution;
+mod document;
 mod error;
 mod figure;
 pub mod format;

@@ -120,14 +120,8 @@ impl MetricsTable {
 
 impl Run {
     fn read(folder: PathBuf, results: RunResults, warm_up_s: f64) -> Result<Self, Error> {
-        let RunResults { manifest, summary } = results;
-        let rows = if warm_up_s > 0.0 {
-            let (series, files) = (Record::series(&folder)?, Record::files(&folder)?);
-            entities::rows_after(&manifest, &summary, warm_up_s, &series, &files)
-        } else {
-            entities::rows(&manifest, &summary)
-        };
-        Ok(Self { manifest, folder, rows })
+        let rows = entities::rows_of_record(&folder, &results, warm_up_s)?;
+        Ok(Self { manifest: results.manifest, folder, rows })
     }
 
     fn variant(&self) -> &str {

@@ -10,16 +10,16 @@ mod starts;
 mod traffic;
 
 use crate::{
+    document::{Document, STYLE},
     format,
     headline::Headline,
     scenario_runs::{Cell, ScenarioRuns},
     sweep_chart::{self, Measure},
     traces,
 };
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 use serde::Serialize;
 
-pub(crate) const STYLE: &str = include_str!("../assets/report.css");
 const SCRIPT: &str = include_str!("../assets/report.js");
 const UPLOT_STYLE: &str = include_str!("../assets/uplot/uPlot.min.css");
 const UPLOT_SCRIPT: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
@@ -33,41 +33,27 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
 pub fn render(groups: &[ScenarioRuns]) -> String {
     let panels: Vec<_> = groups.iter().map(sweep_chart::panels).collect();
     let data = json_for_script(&data::Page::new(groups, &panels));
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                title { (title(groups)) }
-                // An icon of nothing: browsers ask the server for one where none is given.
-                link rel="icon" href="data:,";
-                style { (PreEscaped(UPLOT_STYLE)) (PreEscaped(STYLE)) }
-            }
-            body {
-                (header(groups))
-                main {
-                    @for (index, (group, panels)) in groups.iter().zip(&panels).enumerate() {
-                        (section(index, group, panels))
-                    }
-                }
-                (footer())
-                script type="application/json" id="data" { (PreEscaped(data)) }
-                // The library's licence goes wherever the library goes.
-                script { "/*\n" (PreEscaped(UPLOT_LICENSE)) "*/\n" (PreEscaped(UPLOT_SCRIPT)) }
-                script { (PreEscaped(SCRIPT)) }
+    let body = html! {
+        (header(groups))
+        main {
+            @for (index, (group, panels)) in groups.iter().zip(&panels).enumerate() {
+                (section(index, group, panels))
             }
         }
+        (footer())
+        script type="application/json" id="data" { (PreEscaped(data)) }
+        // The library's licence goes wherever the library goes.
+        script { "/*\n" (PreEscaped(UPLOT_LICENSE)) "*/\n" (PreEscaped(UPLOT_SCRIPT)) }
+        script { (PreEscaped(SCRIPT)) }
     };
-    page.into_string()
+    let title = title(groups);
+    Document { title: &title, policy: POLICY, styles: &[UPLOT_STYLE, STYLE], body }.into_string()
 }
 
 fn title(groups: &[ScenarioRuns]) -> String {
     match groups {
-        [group] => format!("{} – longhaul", group.title),
-        _ => format!("{} scenarios – longhaul", groups.len()),
+        [group] => group.title.clone(),
+        _ => format!("{} scenarios", groups.len()),
     }
 }
 

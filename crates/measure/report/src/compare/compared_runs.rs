@@ -2,7 +2,12 @@
 //! The runs that are compared: each is on one side, and each record is read once.
 
 use super::compared_by::ComparedBy;
-use crate::{Error, distinct::distinct};
+use crate::{
+    Error,
+    distinct::distinct,
+    metrics_table::entities::{self, Row},
+    warm_up,
+};
 use record::{Record, RunResults};
 use std::{
     collections::BTreeMap,
@@ -28,6 +33,8 @@ pub struct ComparedRun {
     pub side: usize,
     pub folder: PathBuf,
     pub results: RunResults,
+    /// Its metrics that count.
+    pub rows: Vec<Row>,
 }
 
 /// A record and which of the directories it is from.
@@ -37,8 +44,13 @@ impl ComparedRuns {
     /// Reads all records at and below these directories.
     ///
     /// # Errors
-    /// A directory has no record, one record is below two of them, one cannot be read, or there are not two to nine sides.
-    pub fn read(dirs: &[PathBuf], asked: Option<ComparedBy>) -> Result<Self, Error> {
+    /// A directory has no record, one record is below two of them, one cannot be read, there are not two to nine sides, or all
+    /// runs ended in the first `warm_up_s` seconds, which are left out.
+    pub fn read(
+        dirs: &[PathBuf],
+        asked: Option<ComparedBy>,
+        warm_up_s: f64,
+    ) -> Result<Self, Error> {
         let found = find(dirs)?;
         let all = found.len();
         let is_valid = |(_, _, run): &Found| run.verdict().in_medians();
@@ -49,6 +61,7 @@ impl ComparedRuns {
                  shows why each run does not count"
             ));
         }
+        warm_up::check(valid.iter().map(|(_, _, run)| &run.summary), warm_up_s)?;
         let names = directory_names(dirs);
         let by = asked.unwrap_or_else(|| choose(dirs, &valid));
         let name_of = |(dir, _, run): &Found| by.name_of(run, &names[*dir]);
@@ -57,9 +70,11 @@ impl ComparedRuns {
         check_sides(by, &sides, dirs)?;
         let runs = valid.into_iter().zip(of_runs).map(|((_, folder, results), name)| {
             let side = sides.iter().position(|side| *side == name).unwrap_or_default();
-            ComparedRun { side, folder, results }
+            let mut rows = entities::rows_of_record(&folder, &results, warm_up_s)?;
+            rows.retain(Row::is_counted);
+            Ok(ComparedRun { side, folder, results, rows })
         });
-        let runs: Vec<ComparedRun> = runs.collect();
+        let runs = runs.collect::<Result<Vec<_>, Error>>()?;
         Ok(Self { by, left_out: all - runs.len(), sides, runs })
     }
 }

@@ -9,10 +9,7 @@ use super::{
 };
 use crate::{
     Error,
-    metrics_table::{
-        entities::{self, Row},
-        long_table::{ColumnsOf, LongTable},
-    },
+    metrics_table::long_table::{ColumnsOf, LongTable},
 };
 use serde::Serialize;
 use std::{collections::BTreeMap, path::PathBuf};
@@ -36,6 +33,8 @@ pub struct ComparisonQuery {
     pub by: Option<ComparedBy>,
     /// Metrics of a run, or as `ENTITY/METRIC` of others; the usual ones if none is named.
     pub metrics: Vec<String>,
+    /// Seconds at the start of each run that metrics leave out. Figures over time begin at 0.
+    pub warm_up_s: f64,
 }
 
 /// A comparison of two sides or more.
@@ -73,7 +72,7 @@ impl Comparison {
     /// # Errors
     /// A record cannot be read, or the records cannot be compared.
     pub fn read(dirs: &[PathBuf], asked: &ComparisonQuery) -> Result<Self, Error> {
-        Self::of(&ComparedRuns::read(dirs, asked.by)?, &asked.metrics)
+        Self::of(&ComparedRuns::read(dirs, asked.by, asked.warm_up_s)?, &asked.metrics)
     }
 
     pub(super) fn of(compared: &ComparedRuns, metrics: &[String]) -> Result<Self, Error> {
@@ -195,10 +194,10 @@ fn compare(cell: &Cell<'_>, sides: &[String], asked: &[Name]) -> ComparedCell {
 pub(super) fn values(runs: &[&ComparedRun]) -> BTreeMap<Name, (&'static str, Vec<f64>)> {
     let mut found = BTreeMap::<Name, (&'static str, Vec<f64>)>::new();
     for run in runs {
-        let rows = entities::rows(&run.results.manifest, &run.results.summary);
-        for Row { entity, metric, .. } in rows.into_iter().filter(Row::is_counted) {
-            let values = found.entry((entity, metric.name)).or_insert((metric.unit, Vec::new()));
-            values.1.push(metric.value);
+        for row in &run.rows {
+            let name = (row.entity.clone(), row.metric.name.clone());
+            let values = found.entry(name).or_insert((row.metric.unit, Vec::new()));
+            values.1.push(row.metric.value);
         }
     }
     found

@@ -179,7 +179,10 @@ impl Difference {
     /// The difference in percent of the first mean, with its interval: `-15 % (-17 to -13)`. Empty if that mean is zero.
     pub fn relative_text(&self) -> String {
         let Some((share, half)) = self.relative() else { return String::new() };
-        let percent = |share: f64| format!("{:+.1}", 100.0 * share);
+        let percent = |share: f64| {
+            let percent = 100.0 * share;
+            format!("{:+.1}", if percent.abs() < 0.05 { 0.0 } else { percent })
+        };
         let interval =
             half.map(|half| format!(" ({} to {})", percent(share - half), percent(share + half)));
         format!("{} %{}", percent(share), interval.unwrap_or_default())

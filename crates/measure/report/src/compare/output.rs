@@ -37,7 +37,7 @@ pub fn write(
     asked: &ComparisonQuery,
     out: &Path,
 ) -> Result<WrittenComparison, Error> {
-    let compared = ComparedRuns::read(dirs, asked.by)?;
+    let compared = ComparedRuns::read(dirs, asked.by, asked.warm_up_s)?;
     let comparison = Comparison::of(&compared, &asked.metrics)?;
     let (cells, _) = common_cells(&compared)?;
     let figures = figures(&compared, &cells, &comparison)?;

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     chart::{COLOURS_OF_PAGE, palette::MUTED},
-    page::STYLE,
+    document::{Document, STYLE},
 };
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 
 const OWN_STYLE: &str = include_str!("../../assets/compare.css");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
@@ -28,33 +28,20 @@ pub struct PageFigure {
 /// Makes the page.
 pub fn render(comparison: &Comparison, figures: &[PageFigure]) -> String {
     let title = format!("{}, by {}", comparison.sides.join(", "), comparison.by.name());
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                title { (title) " – longhaul" }
-                link rel="icon" href="data:,";
-                style { (PreEscaped(STYLE)) (PreEscaped(OWN_STYLE)) (PreEscaped(drawing_colours())) }
-            }
-            body {
-                header.page { p.brand { "longhaul" } p.facts { (comparison.common_parameters()) } }
-                main { section.group {
-                    h1 { (title) }
-                    (summary(comparison))
-                    (cells(comparison))
-                    (files("comparison", &["csv", "parquet"]))
-                    h2 { "Figures" }
-                    @for figure in figures { (drawing(figure)) }
-                } }
-                footer.page { p { "Made by longhaul " (env!("CARGO_PKG_VERSION")) ". This page makes no request." } }
-            }
-        }
+    let body = html! {
+        header.page { p.brand { "longhaul" } p.facts { (comparison.common_parameters()) } }
+        main { section.group {
+            h1 { (title) }
+            (summary(comparison))
+            (cells(comparison))
+            (files("comparison", &["csv", "parquet"]))
+            h2 { "Figures" }
+            @for figure in figures { (drawing(figure)) }
+        } }
+        footer.page { p { "Made by longhaul " (env!("CARGO_PKG_VERSION")) ". This page makes no request." } }
     };
-    page.into_string()
+    let styles = [STYLE, OWN_STYLE, &drawing_colours()];
+    Document { title: &title, policy: POLICY, styles: &styles, body }.into_string()
 }
 
 fn summary(comparison: &Comparison) -> Markup {

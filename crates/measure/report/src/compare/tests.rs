@@ -77,8 +77,12 @@ impl Written<'_> {
     }
 }
 
+fn query(by: Option<ComparedBy>) -> ComparisonQuery {
+    ComparisonQuery { by, metrics: vec!["goodput_bps".into()], warm_up_s: 0.0 }
+}
+
 fn compared(dirs: &[PathBuf], by: Option<ComparedBy>) -> Result<Comparison, Error> {
-    Comparison::read(dirs, &ComparisonQuery { by, metrics: vec!["goodput_bps".into()] })
+    Comparison::read(dirs, &query(by))
 }
 
 fn refused(dirs: &[PathBuf], by: Option<ComparedBy>) -> String {
@@ -282,4 +286,51 @@ fn page_and_figures_are_written_with_one_colour_a_side() {
         write(&[root.path().join("a"), root.path().join("b")], &ComparisonQuery::default(), &out)
             .is_ok()
     );
+}
+
+/// A prediction has no variance, so the other side's decides alone.
+#[test]
+fn predictions_are_compared_with_measurements() {
+    let root = tempfile::tempdir().unwrap();
+    let record = |method, goodputs: &[f64]| {
+        Written { method, ..USUAL }.repeats(&root.path().join(method), goodputs)
+    };
+    let (model, near) = (record("model", &[9.5e7; 3]), record("sim", &[9.4e7, 9.5e7, 9.6e7]));
+    let comparison = compared(&[model.clone(), near], Some(ComparedBy::Method)).unwrap();
+    let one = &comparison.cells[0].differences[0];
+    assert_eq!((&*one.a.side, &*one.b.side, one.verdict), ("model", "sim", Verdict::Chance));
+    assert_eq!(one.relative_text(), "+0.0 % (-2.6 to +2.6)");
+    let far = record("emu", &[8.4e7, 8.5e7, 8.6e7]);
+    let comparison = compared(&[model, far], Some(ComparedBy::Method)).unwrap();
+    let one = &comparison.cells[0].differences[0];
+    // One sample against a constant: t = -10 / (1 / sqrt(3)) with two degrees of freedom.
+    assert_eq!(one.verdict, Verdict::Different);
+    let t = one.welch.as_ref().unwrap();
+    assert!((t.statistic + 10.0 * 3f64.sqrt()).abs() < 1e-9, "{t:?}");
+    assert!((t.p - 0.003_316_7).abs() < 1e-6, "{t:?}");
+}
+
+#[test]
+fn differences_that_round_to_zero_have_no_minus() {
+    let of = |a: f64, b: f64| {
+        let sample = |value| Sample { side: "s".into(), values: vec![value] };
+        Difference::new("run", "goodput_bps", "bit/s", &sample(a), &sample(b)).unwrap()
+    };
+    assert_eq!(of(1e9, 1e9 - 1e5).relative_text(), "+0.0 %");
+    assert_eq!(of(1e9, 1e9 - 1e6).relative_text(), "-0.1 %");
+}
+
+#[test]
+fn warm_up_is_left_out_of_what_is_compared() {
+    let root = tempfile::tempdir().unwrap();
+    let dirs = ["a", "b"].map(|name| USUAL.repeats(&root.path().join(name), &[9e7, 9.1e7]));
+    let query = |warm_up_s| ComparisonQuery { warm_up_s, ..query(None) };
+    let one = |warm_up_s| {
+        let mut comparison = Comparison::read(&dirs, &query(warm_up_s)).unwrap();
+        comparison.cells.remove(0).differences.remove(0)
+    };
+    // The series goes up evenly, so the second half has the same goodput as the whole.
+    assert!((one(0.5).a.mean / one(0.0).a.mean - 1.0).abs() < 1e-6, "{:?}", one(0.5));
+    let refused = Comparison::read(&dirs, &query(5.0)).unwrap_err().to_string();
+    assert!(refused.contains("--warm-up 5s leaves nothing"), "{refused}");
 }

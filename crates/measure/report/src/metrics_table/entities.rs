@@ -2,10 +2,16 @@
 //! What a run has metrics of, and these metrics with their units: every number of its summary, so that a new
 //! key is exported without being named here.
 
-use crate::capacity::{GOODPUT_SHARE, Paths};
-use record::{Manifest, OfferedFiles, RunVerdict, Series, Summary, units::Unit, warm_up};
+use crate::{
+    Error,
+    capacity::{GOODPUT_SHARE, Paths},
+};
+use record::{
+    Manifest, OfferedFiles, Record, RunResults, RunVerdict, Series, Summary, units::Unit, warm_up,
+};
 use serde::Serialize;
 use serde_json::Value;
+use std::path::Path;
 
 /// A value of one metric of one entity of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,8 +44,25 @@ pub struct Metric {
 /// Numbers that name something instead of measuring it.
 const NAMES: [&str; 3] = ["index", "stream", "exit_code"];
 
+/// The metrics of the record in `folder`, without what came in its first `warm_up_s` seconds.
+///
+/// # Errors
+/// Its series or its files cannot be read, which only a warm-up needs.
+pub fn rows_of_record(
+    folder: &Path,
+    results: &RunResults,
+    warm_up_s: f64,
+) -> Result<Vec<Row>, Error> {
+    let RunResults { manifest, summary } = results;
+    if warm_up_s <= 0.0 {
+        return Ok(rows(manifest, summary));
+    }
+    let (series, files) = (Record::series(folder)?, Record::files(folder)?);
+    Ok(rows_after(manifest, summary, warm_up_s, &series, &files))
+}
+
 /// Those that can be had without a warm-up; none of a run whose flows were not sampled.
-pub fn rows_after(
+fn rows_after(
     manifest: &Manifest,
     whole: &Summary,
     warm_up_s: f64,

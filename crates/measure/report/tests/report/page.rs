@@ -100,6 +100,8 @@ fn a_demo_and_a_sweep_are_drawn() {
     // Next to goodput, what it cost the path; names are spelled as in the scenario.
     assert!(dom.contains("Sent again<small>segments, median</small>"));
     assert!(!dom.contains("first-letter"), "a variant \"bbr\" would become \"Bbr\"");
+    // The marks of the sweep's three lines stand at its five values, not next to them.
+    assert_eq!(dom.matches("data-columns=\"5\"").count(), 2, "goodput and completion times");
     assert_eq!(requests, 0, "the page asked the network for something");
 }
 
