@@ -37,7 +37,7 @@ use wan::Wan;
 
 /// How often a run is emulated that turns out invalid: what kept the emulator from keeping up is
 /// often gone a moment later.
-const ATTEMPTS: u32 = 2;
+const ATTEMPTS: u32 = 3;
 
 /// Real kernel TCP and real programs over an emulated network on this machine, in real time.
 #[derive(Debug)]

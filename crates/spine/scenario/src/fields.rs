@@ -167,7 +167,8 @@ macro_rules! quantity {
         impl Field for $type {
             const EXPECTED: &'static str = <$type>::EXPECTED;
             fn read(value: &Value) -> Result<Self, Mismatch> {
-                from_quantity::<Self, _>(value, Self::EXPECTED, |text| text.parse().ok())
+                let text = value.as_text().ok_or_else(|| mismatch(value, Self::EXPECTED))?;
+                text.parse().map_err(|error: ParseError| mismatch(value, &error.expected))
             }
         }
     )+};

@@ -124,7 +124,14 @@ fn text(path: &Path) -> Result<String, String> {
 }
 
 /// The problem with one of its entries, with the line that it is on.
-fn at_line(path: &Path, lines: &[(usize, String)], error: RateOverTimeError) -> String {
+///
+/// `of_earlier` says what a time must not be in this kind of trace.
+fn at_line(
+    path: &Path,
+    lines: &[(usize, String)],
+    error: RateOverTimeError,
+    of_earlier: &str,
+) -> String {
     let entry = match error {
         RateOverTimeError::Backwards(entry) | RateOverTimeError::NoRate(entry) => entry,
         _ => 1,
@@ -132,7 +139,7 @@ fn at_line(path: &Path, lines: &[(usize, String)], error: RateOverTimeError) -> 
     let line = lines.get(entry - 1).map_or(1, |(number, _)| *number);
     let what = match error {
         RateOverTimeError::Backwards(_) => {
-            "its time is before, or the same as, that of the line above".to_owned()
+            format!("its time is {of_earlier} that of the line above")
         }
         RateOverTimeError::NoRate(_) => {
             "a rate of 0: \"outages\" says when nothing passes".to_owned()
@@ -169,7 +176,7 @@ fn csv_trace(path: &Path, repeats: Option<Duration>) -> Result<ChangingRate, Str
         })
     });
     let steps = steps.collect::<Result<Vec<_>, _>>()?;
-    of_steps(steps.into_iter(), repeats).map_err(|error| at_line(path, &lines, error))
+    of_steps(steps.into_iter(), repeats).map_err(|error| at_line(path, &lines, error, "before, or the same as,"))
 }
 
 /// Lines of milliseconds, each an opportunity for 1500 bytes.
@@ -186,5 +193,5 @@ fn mahimahi_trace(path: &Path) -> Result<ChangingRate, String> {
     let millis = millis.collect::<Result<Vec<_>, _>>()?;
     DeliveryOpportunities::new(millis)
         .map(ChangingRate::Opportunities)
-        .map_err(|error| at_line(path, &lines, error))
+        .map_err(|error| at_line(path, &lines, error, "before"))
 }

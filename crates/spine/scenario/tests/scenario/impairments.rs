@@ -125,7 +125,7 @@ fn bad_traces_are_refused_with_line_and_reason() {
             "rate = { csv = \"trace\", repeat = \"5s\" }",
             "it repeats before its last entry",
         ),
-        ("1\n3\n2\n", mahimahi, "trace:3: its time is before"),
+        ("1\n3\n2\n", mahimahi, "trace:3: its time is before that of the line above"),
         ("1\nx\n", mahimahi, "trace:2: \"x\" is not a number of milliseconds"),
         ("1\n-1\n", mahimahi, "trace:2: \"-1\" is not a number of milliseconds"),
         ("0\n0\n", mahimahi, "it ends at 0 ms"),
