@@ -93,27 +93,33 @@ const TOLERANCE_PERCENT: u64 = 90;
 /// Duplicates that tell of a loss (RFC 5681).
 const DUPLICATE_THRESHOLD: u32 = 3;
 
-/// Why data was sent again. The first rule that applies decides.
-pub(crate) fn cause(evidence: &Evidence) -> Cause {
-    let (smoothed, variation) = evidence.round_trip_ns.unwrap_or((INITIAL_TIMEOUT_NS, 0));
+/// A share of a time that a timer of the sender takes, as the capture may see it.
+fn tolerated(ns: u64) -> u64 {
+    ns / 100 * TOLERANCE_PERCENT
+}
+
+/// Whether a retransmission timeout has passed, so that another one of them begins.
+pub(crate) fn has_timed_out(evidence: &Evidence) -> bool {
     let timeout = match evidence.round_trip_ns {
-        Some(_) => smoothed + MIN_VARIATION_NS.max(4 * variation),
+        Some((smoothed, variation)) => smoothed + MIN_VARIATION_NS.max(4 * variation),
         None => INITIAL_TIMEOUT_NS,
     };
-    let tolerated = |ns: u64| ns / 100 * TOLERANCE_PERCENT;
+    evidence.is_first && !evidence.is_acknowledged && evidence.waited_ns >= tolerated(timeout)
+}
+
+/// Why data was sent again. The first rule that applies decides.
+pub(crate) fn cause(evidence: &Evidence) -> Cause {
     let is_told = evidence.is_sacked_behind || evidence.duplicate_acks >= DUPLICATE_THRESHOLD;
+    let is_silent = evidence
+        .round_trip_ns
+        .is_some_and(|(smoothed, _)| evidence.silence_ns >= tolerated(2 * smoothed));
     if evidence.is_acknowledged {
         Cause::Unneeded
-    } else if evidence.is_first && evidence.waited_ns >= tolerated(timeout) {
-        Cause::Timeout
-    } else if evidence.recovery == Some(Recovery::Timeout) {
+    } else if has_timed_out(evidence) || evidence.recovery == Some(Recovery::Timeout) {
         Cause::Timeout
     } else if is_told || evidence.recovery == Some(Recovery::Fast) {
         Cause::Fast
-    } else if evidence.is_last
-        && evidence.round_trip_ns.is_some()
-        && evidence.silence_ns >= tolerated(2 * smoothed)
-    {
+    } else if evidence.is_last && is_silent {
         Cause::TailLossProbe
     } else {
         Cause::Unknown

@@ -105,6 +105,8 @@ pub struct DirectionSummary {
     pub fast_segments: u64,
     /// By timeout, or in the recovery after it.
     pub timeout_segments: u64,
+    /// How often the retransmission timer ran out.
+    pub timeouts: u64,
     /// Tail loss probes.
     pub tail_loss_probe_segments: u64,
     /// Acknowledged before, as the capture shows.
@@ -216,6 +218,7 @@ impl Connection {
             retransmitted_bytes: counts.retransmitted_bytes,
             fast_segments: counts.fast,
             timeout_segments: counts.timeout,
+            timeouts: counts.timeouts,
             tail_loss_probe_segments: counts.tail_loss_probe,
             unneeded_segments: counts.unneeded,
             unknown_cause_segments: counts.unknown,

@@ -15,6 +15,8 @@ pub(crate) struct FlowCounts {
     /// By cause, in segments.
     pub(crate) fast: u64,
     pub(crate) timeout: u64,
+    /// How often the timer ran out, whatever was sent again then.
+    pub(crate) timeouts: u64,
     pub(crate) tail_loss_probe: u64,
     pub(crate) unneeded: u64,
     pub(crate) unknown: u64,

@@ -178,7 +178,7 @@ impl Flow {
         let below = begin..end.min(before.high);
         let is_sacked = self.sacked.count_in(&below) == below.end - below.start;
         let recovery = self.recovery.filter(|(_, until)| begin < *until).map(|(kind, _)| kind);
-        let cause = classify::cause(&Evidence {
+        let evidence = Evidence {
             is_acknowledged: below.end <= before.acknowledged || is_sacked,
             is_first: begin <= before.acknowledged,
             is_last: end >= before.high,
@@ -188,7 +188,9 @@ impl Flow {
             waited_ns: now_ns.saturating_sub(since_ns),
             silence_ns: now_ns.saturating_sub(self.last_data_ns.max(self.last_news_ns)),
             round_trip_ns: arrival.round_trip_ns,
-        });
+        };
+        let cause = classify::cause(&evidence);
+        self.counts.timeouts += u64::from(classify::has_timed_out(&evidence));
         match (cause, recovery) {
             (Cause::Timeout, None | Some(Recovery::Fast)) => {
                 self.recovery = Some((Recovery::Timeout, before.high));

@@ -24,7 +24,7 @@ pub(super) enum Value {
 use Value::{Integer, OptionalInteger, OptionalReal, Real, Text};
 
 /// All columns in order.
-pub(super) const COLUMNS: [(&str, Value); 50] = [
+pub(super) const COLUMNS: [(&str, Value); 51] = [
     ("file", Text(|row| row.file.to_owned().into())),
     ("first_packet", Integer(|row| row.connection.first_packet)),
     ("start_unix_ns", Integer(|row| row.connection.start_unix_ns)),
@@ -47,6 +47,7 @@ pub(super) const COLUMNS: [(&str, Value); 50] = [
     ("retransmitted_bytes", Integer(|row| row.direction.retransmitted_bytes)),
     ("fast_segments", Integer(|row| row.direction.fast_segments)),
     ("timeout_segments", Integer(|row| row.direction.timeout_segments)),
+    ("timeouts", Integer(|row| row.direction.timeouts)),
     ("tail_loss_probe_segments", Integer(|row| row.direction.tail_loss_probe_segments)),
     ("unneeded_segments", Integer(|row| row.direction.unneeded_segments)),
     ("unknown_cause_segments", Integer(|row| row.direction.unknown_cause_segments)),

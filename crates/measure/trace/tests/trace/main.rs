@@ -9,3 +9,4 @@ mod rules;
 mod script;
 mod segments;
 mod table;
+mod truth;
