@@ -2,6 +2,7 @@
 //! `longhaul trace`: TCP connections of packet captures.
 
 mod destination;
+mod growth;
 mod table;
 
 use crate::{
@@ -10,6 +11,7 @@ use crate::{
     print::StreamedOutput,
     transfer::plain_stdout,
 };
+use ::report::MOST_GROUPS;
 use ::trace::{
     CaptureReader, ConnectionSummary, CsvRows, JsonDocument, Options, ParquetRows, ReadError,
     Totals, analyse, decompressed,
@@ -17,10 +19,11 @@ use ::trace::{
 use destination::{Destination, InOrder};
 use std::{
     fs::{self, File},
-    io::{self, BufWriter, Read},
+    io::{self, BufWriter, Read, Write},
     path::{Path, PathBuf},
     thread,
 };
+use growth::GrowthCurves;
 use table::LargestDirections;
 use units::{Bytes, text::printable};
 
@@ -28,7 +31,8 @@ const EXAMPLES: &str = "\
 Examples:
   longhaul trace server.pcap
   tcpdump -r big.pcapng -w - 'port 443' | longhaul trace - --json
-  longhaul trace out/*/*/*.pcapng --csv connections.csv";
+  longhaul trace out/*/*/*.pcapng --csv connections.csv
+  longhaul trace direct.pcap sublink1.pcap sublink2.pcap --svg growth.svg --chain";
 
 /// Find the TCP connections of packet captures: round trips, retransmissions and their causes, reordering, windows,
 /// goodput.
@@ -50,6 +54,16 @@ pub struct TraceArgs {
     /// Write Parquet to a new file.
     #[arg(long, value_name = "FILE", group = "format")]
     parquet: Option<PathBuf>,
+    /// Draw the sequence growth of each file's transfers and their mean to a new file, as SVG.
+    #[arg(long, value_name = "FILE", group = "format")]
+    svg: Option<PathBuf>,
+    /// Write the same curves to a new file for xplot.
+    #[arg(long, value_name = "FILE", group = "format")]
+    xplot: Option<PathBuf>,
+    /// With `--svg` and `--xplot`: the files are sublinks of a chain, captured by one clock. Time of a file's n-th
+    /// transfer counts from the earliest n-th transfer that overlaps it.
+    #[arg(long)]
+    chain: bool,
     /// Overwrite an existing file.
     #[arg(long)]
     force: bool,
@@ -85,6 +99,15 @@ pub fn run(args: &TraceArgs) -> Result<(), Failure> {
         }
     } else if let Some(file) = &args.parquet {
         create(file, args.force, |into| rows(args, ParquetRows::new(into), &mut outcome))?;
+    } else if let Some(file) = args.svg.as_ref().or(args.xplot.as_ref()) {
+        let mut curves = GrowthCurves::default();
+        outcome = trace_all(args, &mut curves).map_err(Failure::failed)?;
+        if curves.is_empty() {
+            return outcome.and(Err(Failure::failed("no connection has data, so there is nothing to draw")));
+        }
+        let is_picture = args.svg.is_some();
+        let text = if is_picture { curves.svg(args.chain) } else { curves.xplot(args.chain) };
+        create(file, args.force, |into| into.write_all(text.as_bytes()))?;
     } else {
         let mut table = LargestDirections::default();
         outcome = trace_all(args, &mut table).map_err(Failure::failed)?;
@@ -122,7 +145,15 @@ fn check(args: &TraceArgs) -> Result<(), Failure> {
     if args.memory.get() < LEAST_MEMORY {
         return Err(Failure::usage("--memory: at least 16MB"));
     }
-    let mut files = args.csv.iter().chain(&args.parquet).filter(|file| !is_standard_output(file));
+    let pictures = || args.svg.iter().chain(&args.xplot);
+    if args.chain && pictures().next().is_none() {
+        return Err(Failure::usage("--chain is for --svg and --xplot"));
+    }
+    if args.svg.is_some() && args.files.len() > MOST_GROUPS {
+        return Err(Failure::usage(format!("--svg: at most {MOST_GROUPS} files have colours of their own")));
+    }
+    let written = args.csv.iter().chain(&args.parquet).filter(|file| !is_standard_output(file));
+    let mut files = written.chain(pictures());
     match files.find(|file| !args.force && fs::symlink_metadata(file).is_ok()) {
         Some(file) => Err(exists(file)),
         None => Ok(()),
@@ -181,8 +212,9 @@ fn trace_file(
         error => Failure::failed(format!("{shown}: {error}")),
     })?;
     let shards = args.threads.map_or_else(default_threads, usize::from);
+    let with_growth = args.svg.is_some() || args.xplot.is_some();
     let memory_bytes = usize::try_from(args.memory.get()).unwrap_or(usize::MAX);
-    Ok(analyse(&mut capture, Options { shards, memory_bytes }, finished))
+    Ok(analyse(&mut capture, Options { shards, memory_bytes, with_growth }, finished))
 }
 
 /// A thread that reads feeds about three that analyse.

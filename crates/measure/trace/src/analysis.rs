@@ -28,6 +28,8 @@ pub struct Options {
     pub shards: usize,
     /// Bytes of memory that all connections may take together, about.
     pub memory_bytes: usize,
+    /// Whether to keep how each direction grows.
+    pub with_growth: bool,
 }
 
 /// What was read.
@@ -72,7 +74,7 @@ pub fn analyse<R: Read>(
     mut finished: impl FnMut(ConnectionSummary),
 ) -> (Totals, Option<ReadError>) {
     if options.shards <= 1 {
-        let (totals, error, ()) = observe(capture, options.memory_bytes, (), finished);
+        let (totals, error, ()) = run_here(capture, table(options), finished);
         return (totals, error);
     }
     let mut totals = Totals::default();
@@ -83,11 +85,11 @@ pub fn analyse<R: Read>(
         finished(summary);
     };
     let error = thread::scope(|scope| {
-        let limit = options.memory_bytes / options.shards;
+        let share = Options { memory_bytes: options.memory_bytes / options.shards, ..options };
         let shard = |_| {
             let (batches, waiting) = mpsc::sync_channel::<Vec<Segment>>(WAITING);
             let summaries = summaries.clone();
-            let thread = scope.spawn(move || run_shard(limit, waiting, &summaries));
+            let thread = scope.spawn(move || run_shard(share, waiting, &summaries));
             Shard { batch: Vec::with_capacity(BATCH), batches, thread }
         };
         let mut shards: Vec<_> = (0..options.shards).map(shard).collect();
@@ -114,6 +116,18 @@ pub fn observe<R: Read, O: Observer>(
     capture: &mut CaptureReader<R>,
     memory_bytes: usize,
     observer: O,
+    finished: impl FnMut(ConnectionSummary),
+) -> (Totals, Option<ReadError>, O) {
+    run_here(capture, ConnectionTable::new(memory_bytes, observer), finished)
+}
+
+fn table(options: Options) -> ConnectionTable<()> {
+    ConnectionTable::new(options.memory_bytes, ()).with_growth(options.with_growth)
+}
+
+fn run_here<R: Read, O: Observer>(
+    capture: &mut CaptureReader<R>,
+    mut table: ConnectionTable<O>,
     mut finished: impl FnMut(ConnectionSummary),
 ) -> (Totals, Option<ReadError>, O) {
     let (mut totals, mut connections) = (Totals::default(), 0);
@@ -121,7 +135,6 @@ pub fn observe<R: Read, O: Observer>(
         connections += 1;
         finished(summary);
     };
-    let mut table = ConnectionTable::new(memory_bytes, observer);
     let error =
         read_all(capture, &mut totals, |segment| table.take(segment, &mut hand_over));
     let (observer, evicted) = table.finish_all(&mut hand_over);
@@ -184,11 +197,11 @@ impl<'scope> Shard<'scope> {
 
 /// Takes all batches of a shard. How many connections it had to give up.
 fn run_shard(
-    limit_bytes: usize,
+    options: Options,
     waiting: mpsc::Receiver<Vec<Segment>>,
     summaries: &mpsc::Sender<ConnectionSummary>,
 ) -> u64 {
-    let mut table = ConnectionTable::new(limit_bytes, ());
+    let mut table = table(options);
     // The receiver outlives all shards.
     let mut finished = |summary| drop(summaries.send(summary));
     for batch in waiting {

@@ -69,7 +69,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// A connection whose first captured packet this is. It is not taken yet.
-    pub(crate) fn new(segment: &Segment) -> Self {
+    pub(crate) fn new(segment: &Segment, with_growth: bool) -> Self {
         let is_answer = segment.flags.syn && segment.flags.ack;
         let ends = if is_answer { [segment.to, segment.from] } else { [segment.from, segment.to] };
         Self {
@@ -78,7 +78,7 @@ impl Connection {
             start_ns: segment.unix_ns,
             last_ns: segment.unix_ns,
             is_reset: false,
-            flows: [Flow::default(), Flow::default()],
+            flows: [(); 2].map(|()| if with_growth { Flow::with_growth() } else { Flow::default() }),
             round_trips: [RoundTrips::default(); 2],
             openings: [Opening::default(); 2],
             is_answered: false,

@@ -14,7 +14,7 @@ pub(crate) use acknowledged::Acknowledgement;
 pub(crate) use counts::FlowCounts;
 pub(crate) use data::Arrival;
 
-use crate::{classify::Recovery, ranges::RangeSet};
+use crate::{classify::Recovery, growth::Growth, ranges::RangeSet};
 use position::Sequence;
 use std::collections::VecDeque;
 
@@ -41,8 +41,8 @@ struct Sent {
 struct Resent {
     begin: u64,
     end: u64,
+    /// Of its segments, those that are not known to have been in vain.
     segments: u64,
-    is_spurious: bool,
 }
 
 /// One direction of a connection.
@@ -75,6 +75,8 @@ pub(crate) struct Flow {
     other_ids: u32,
     has_timestamps: bool,
     largest_payload: u32,
+    /// If it is asked for.
+    growth: Option<Box<Growth>>,
     pub(crate) counts: FlowCounts,
 }
 
@@ -95,6 +97,16 @@ impl Window {
 }
 
 impl Flow {
+    /// A direction of which the growth is kept.
+    pub(crate) fn with_growth() -> Self {
+        Self { growth: Some(Box::default()), ..Self::default() }
+    }
+
+    /// How its high-water mark rose, if that was asked for and data was sent.
+    pub(crate) fn growth(&self) -> Option<&Growth> {
+        self.growth.as_deref().filter(|growth| !growth.points().is_empty())
+    }
+
     /// The SYN of this direction. Whether it is the first of them.
     pub(crate) fn opens(&mut self, isn: u32) -> bool {
         let is_first = self.isn.is_none();
@@ -166,6 +178,7 @@ impl Flow {
             + self.sacked.heap_bytes()
             + self.sent.capacity() * size_of::<Sent>()
             + self.resent.capacity() * size_of::<Resent>()
+            + self.growth.as_ref().map_or(0, |growth| growth.heap_bytes())
     }
 
     /// Adds the time since the window was full, until now.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is known of a connection when it is over, in the words and units of `docs/trace.md`.
 
-use crate::{connection::Connection, segment::Endpoint};
+use crate::{connection::Connection, growth::Growth, segment::Endpoint};
 use serde::Serialize;
 
 /// How a connection ended in the capture.
@@ -163,6 +163,9 @@ pub struct DirectionSummary {
     pub rtt_max_us: Option<f64>,
     /// Where it was captured. `None` if one of the round trips is unknown, or both are too short to tell.
     pub capture_point: Option<CapturePoint>,
+    /// How the high-water mark rose. `None` if that was not asked for, or no data was sent.
+    #[serde(skip)]
+    pub growth: Option<Growth>,
 }
 
 /// Of the path's round trip: what is nearer to an end than this share of it is at that end.
@@ -248,6 +251,7 @@ impl Connection {
             rtt_mean_us: (trips.samples > 0).then(|| micros(trips.sum_ns) / trips.samples as f64),
             rtt_max_us: (trips.samples > 0).then(|| micros(trips.max_ns)),
             capture_point: self.capture_point(side),
+            growth: flow.growth().cloned(),
         }
     }
 

@@ -46,6 +46,7 @@ pub struct ConnectionTable<O> {
     bytes: usize,
     limit_bytes: usize,
     evicted: u64,
+    with_growth: bool,
     observer: O,
 }
 
@@ -63,8 +64,17 @@ impl<O: Observer> ConnectionTable<O> {
             bytes: 0,
             limit_bytes,
             evicted: 0,
+            with_growth: false,
             observer,
         }
+    }
+
+    /// Also keeps how each direction grows ([`Growth`]), which takes up to 32 KB of memory each.
+    ///
+    /// [`Growth`]: crate::Growth
+    #[must_use]
+    pub fn with_growth(self, with_growth: bool) -> Self {
+        Self { with_growth, ..self }
     }
 
     /// Takes a packet. Connections that are over are handed to `finished`.
@@ -139,7 +149,7 @@ impl<O: Observer> ConnectionTable<O> {
     }
 
     fn insert(&mut self, ends: Ends, segment: &Segment) -> u32 {
-        let connection = Box::new(Connection::new(segment));
+        let connection = Box::new(Connection::new(segment, self.with_growth));
         let bytes = connection.bytes();
         self.bytes += bytes + PLACE_BYTES;
         let slot = Slot { ends, connection, bytes, is_closed: false };

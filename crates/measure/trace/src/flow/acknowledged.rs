@@ -148,12 +148,12 @@ impl Flow {
         }
         self.counts.duplicate_sacks += 1;
         let mut is_known = false;
-        for resent in self.resent.iter_mut().filter(|resent| !resent.is_spurious) {
+        for resent in self.resent.iter_mut().filter(|resent| resent.segments > 0) {
             if resent.begin < right && left < resent.end {
                 let bytes = resent.end.min(right) - resent.begin.max(left);
-                let segments = bytes.div_ceil(given.segment.max(1).into());
-                self.counts.spurious += segments.min(resent.segments);
-                resent.is_spurious = resent.begin >= left && resent.end <= right;
+                let segments = bytes.div_ceil(given.segment.max(1).into()).min(resent.segments);
+                self.counts.spurious += segments;
+                resent.segments -= segments;
                 is_known = true;
                 break;
             }

@@ -93,6 +93,9 @@ impl Flow {
             // The capture began with a packet that had overtaken this one.
             (at.first, at.acknowledged) = (begin, begin);
         }
+        if let Some(growth) = self.growth.as_mut().filter(|_| end > before.high) {
+            growth.add(arrival.now_ns, end - at.first);
+        }
         let fresh = self.seen.add(begin..end);
         if begin >= before.high {
             return self.place_new(arrival, begin, end, before);
@@ -208,7 +211,7 @@ impl Flow {
         if self.resent.len() == MAX_RESENT {
             self.resent.pop_front();
         }
-        self.resent.push_back(Resent { begin, end, segments, is_spurious: false });
+        self.resent.push_back(Resent { begin, end, segments });
     }
 
     /// Remembers data that was captured for the first time.

@@ -84,7 +84,7 @@ fn damage_keeps_what_was_before_it() {
     bad[4] = 5;
     file.extend(bad);
     let mut capture = CaptureReader::new(&file[..]).unwrap();
-    let options = Options { shards: 1, memory_bytes: 1 << 20 };
+    let options = Options { shards: 1, memory_bytes: 1 << 20, with_growth: false };
     let (totals, error) = analyse(&mut capture, options, |_| ());
     assert_eq!(totals.packets, 100);
     assert!(matches!(error, Some(ReadError::Damaged { .. })), "{error:?}");
@@ -151,7 +151,7 @@ fn damaged_frames_are_counted_and_no_more() {
         file.extend(pcap_packet(Order::Little, n, 0, &frame[..kept], random.next_u32()));
     }
     let mut capture = CaptureReader::new(&file[..]).unwrap();
-    let options = Options { shards: 2, memory_bytes: 1 << 20 };
+    let options = Options { shards: 2, memory_bytes: 1 << 20, with_growth: false };
     let (totals, error) = analyse(&mut capture, options, |_| ());
     assert!(error.is_none() && totals.packets == 20_000);
     println!("{totals:?}");

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tests of captures.
 
+mod compared;
 mod files;
+mod fuzz;
 mod hostile;
 mod outputs;
 mod reader;

@@ -88,7 +88,7 @@ fn shards_find_what_one_thread_finds() {
     let run = |shards| {
         let mut capture = CaptureReader::new(&file[..]).unwrap();
         let mut connections = Vec::new();
-        let options = Options { shards, memory_bytes: 1 << 28 };
+        let options = Options { shards, memory_bytes: 1 << 28, with_growth: false };
         let (totals, error) = analyse(&mut capture, options, |one| connections.push(one));
         assert!(error.is_none());
         connections.sort_by_key(|connection| connection.first_packet);

@@ -7,11 +7,14 @@ use longhaul_trace::{
 };
 use record::RunResults;
 use scenario::Scenario;
-use std::{fs::File, path::Path};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+};
 use testkit::draft::Draft;
 
 /// A flow over one link, captured at both ends.
-fn draft(link: &str, flow: &str) -> Draft {
+pub fn draft(link: &str, flow: &str) -> Draft {
     Draft::new("Known", "")
         .node("source", "capture=true")
         .node("sink", "capture=true")
@@ -19,8 +22,8 @@ fn draft(link: &str, flow: &str) -> Draft {
         .flow("source", "sink", flow)
 }
 
-/// Runs the only run of a scenario. The record, and the connections that source and sink captured.
-fn run(draft: &Draft) -> (RunResults, [Vec<ConnectionSummary>; 2]) {
+/// Runs the only run of a scenario. The record, and the captures of source and sink in a directory that lives as long.
+pub fn simulated(draft: &Draft) -> (RunResults, [PathBuf; 2], tempfile::TempDir) {
     let out = tempfile::tempdir().expect("a writable directory");
     let text = draft.to_string();
     let scenario = Scenario::parse(&text, "test", &[] as &[&str]);
@@ -29,14 +32,20 @@ fn run(draft: &Draft) -> (RunResults, [Vec<ConnectionSummary>; 2]) {
     let results = run_all(&scenario.runs, &sim::Simulated, &RunOptions::new(&at), |_| ());
     let results = results.unwrap_or_else(|error| panic!("{error}")).remove(0);
     let directory = at.join("sim").join(&results.manifest.id);
-    let captured = ["source", "sink"].map(|node| traced(&directory.join(format!("{node}.pcapng"))));
-    (results, captured)
+    let captures = ["source", "sink"].map(|node| directory.join(format!("{node}.pcapng")));
+    (results, captures, out)
+}
+
+/// The record, and the connections that source and sink captured.
+fn run(draft: &Draft) -> (RunResults, [Vec<ConnectionSummary>; 2]) {
+    let (results, captures, _directory) = simulated(draft);
+    (results, captures.map(|file| traced(&file)))
 }
 
 fn traced(file: &Path) -> Vec<ConnectionSummary> {
     let mut capture = CaptureReader::new(File::open(file).expect("a capture")).expect("pcapng");
     let mut connections = Vec::new();
-    let options = Options { shards: 1, memory_bytes: 1 << 28 };
+    let options = Options { shards: 1, memory_bytes: 1 << 28, with_growth: false };
     let (totals, error) = analyse(&mut capture, options, |one| connections.push(one));
     assert!(error.is_none() && totals.evicted_connections == 0, "{error:?}, {totals:?}");
     connections.sort_by_key(|connection| connection.first_packet);
@@ -48,7 +57,7 @@ fn data(connection: &ConnectionSummary) -> &DirectionSummary {
     connection.directions.iter().find(|one| one.from.ends_with(":80")).expect("a server")
 }
 
-const LINKS: [&str; 14] = [
+pub const LINKS: [&str; 14] = [
     "rate=80mbit queue=1bdp delay=20ms loss=0.3%",
     "rate=80mbit queue=1bdp delay=20ms loss=2%",
     "rate=20mbit queue=0.2bdp delay=50ms",
