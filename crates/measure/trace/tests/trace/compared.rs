@@ -137,3 +137,21 @@ fn compared(file: &Path) -> (u64, BTreeMap<Difference, Vec<u64>>) {
     }
     (agreed, differences)
 }
+
+#[test]
+fn differences_from_tshark_follow_from_rules() {
+    let (mut agreed, mut all) = (0, BTreeMap::<Difference, u64>::new());
+    for (n, link) in LINKS.iter().enumerate() {
+        let cc = ["reno", "cubic", "bbr"][n % 3];
+        let (_, captures, _directory) = simulated(&draft(link, &format!("bytes=2MB cc={cc}")));
+        for capture in captures {
+            let (both, differences) = compared(&capture);
+            agreed += both;
+            for (difference, packets) in differences {
+                println!("{link}, {cc}, {}: {difference:?}: {packets:?}", capture.file_stem().unwrap().display());
+                *all.entry(difference).or_default() += packets.len() as u64;
+            }
+        }
+    }
+    println!("{agreed} agree; {all:#?}");
+}

@@ -169,7 +169,7 @@ fn gap_filled(late_us: u64) -> (Kind, u64) {
 
 #[test]
 fn gap_is_filled_late_or_again_by_time() {
-    let fill = |late_us| {
+    let fill = |late_us: u64| {
         let mut script = at_receiver();
         for n in [0, 2, 3] {
             script.data(60_000 + 10 * u64::from(n), n);
@@ -204,7 +204,7 @@ fn gap_is_filled_late_or_again_by_timestamps() {
         script.ack(60_040, 1, &[(2, 4)]);
         script.timestamp = Some(value);
         // Against what time alone would say.
-        let late_us = if expected == Kind::Reordered { 90_000 } else { 1000 };
+        let late_us: u64 = if expected == Kind::Reordered { 90_000 } else { 1000 };
         script.data(60_020 + late_us, 1);
         assert_eq!(script.only().0.last(), Some(&(8, expected)));
     }

@@ -21,7 +21,7 @@ pub struct Script {
     pub offset: u32,
     /// TSval of following packets.
     pub timestamp: Option<u32>,
-    ids: [u16; 2],
+    pub ids: [u16; 2],
 }
 
 pub fn client() -> Endpoint {
