@@ -101,7 +101,7 @@ fn tolerated(ns: u64) -> u64 {
 /// Whether a retransmission timeout has passed, so that another one of them begins.
 pub(crate) fn has_timed_out(evidence: &Evidence) -> bool {
     let timeout = match evidence.round_trip_ns {
-        Some((smoothed, variation)) => smoothed + MIN_VARIATION_NS.max(4 * variation),
+        Some((smoothed, variation)) => smoothed.saturating_add(MIN_VARIATION_NS.max(variation.saturating_mul(4))),
         None => INITIAL_TIMEOUT_NS,
     };
     evidence.is_first && !evidence.is_acknowledged && evidence.waited_ns >= tolerated(timeout)
@@ -112,7 +112,7 @@ pub(crate) fn cause(evidence: &Evidence) -> Cause {
     let is_told = evidence.is_sacked_behind || evidence.duplicate_acks >= DUPLICATE_THRESHOLD;
     let is_silent = evidence
         .round_trip_ns
-        .is_some_and(|(smoothed, _)| evidence.silence_ns >= tolerated(2 * smoothed));
+        .is_some_and(|(smoothed, _)| evidence.silence_ns >= tolerated(smoothed.saturating_mul(2)));
     if evidence.is_acknowledged {
         Cause::Unneeded
     } else if has_timed_out(evidence) || evidence.recovery == Some(Recovery::Timeout) {

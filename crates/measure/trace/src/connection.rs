@@ -125,9 +125,9 @@ impl Connection {
     fn path_round_trip(&self, side: usize) -> (Option<(u64, u64)>, Option<u64>) {
         let (own, other) = (&self.round_trips[side], &self.round_trips[1 - side]);
         let to_sender = own.min_ns().unwrap_or(0);
-        let smoothed = other.smoothed_ns().map(|(ns, variation)| (ns + to_sender, variation));
-        let opening = || other.min_ns().map(|ns| (ns + to_sender, ns / 2));
-        let shortest = other.min_ns().and_then(|ns| Some(ns + own.min_ns()?));
+        let smoothed = other.smoothed_ns().map(|(ns, variation)| (ns.saturating_add(to_sender), variation));
+        let opening = || other.min_ns().map(|ns| (ns.saturating_add(to_sender), ns / 2));
+        let shortest = other.min_ns().and_then(|ns| Some(ns.saturating_add(own.min_ns()?)));
         (smoothed.or_else(opening), shortest)
     }
 

@@ -184,7 +184,9 @@ impl Flow {
     /// Adds the time since the window was full, until now.
     fn leave_limit(&mut self, now_ns: u64) {
         if let Some(since) = self.limited_since_ns.take() {
-            self.counts.window_limited_ns += now_ns.saturating_sub(since);
+            let limited_ns = now_ns.saturating_sub(since);
+            self.counts.window_limited_ns =
+                self.counts.window_limited_ns.saturating_add(limited_ns);
         }
     }
 

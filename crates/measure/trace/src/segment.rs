@@ -7,7 +7,7 @@
 use crate::packet::{Heading, LinkType, Packet};
 use etherparse::{
     EtherType, Ethernet2HeaderSlice, IpNumber, LaxIpSlice, SingleVlanSlice, TcpOptionElement,
-    TcpSlice,
+    TcpOptionsIterator, TcpSlice,
 };
 use std::net::IpAddr;
 
@@ -164,7 +164,9 @@ impl Segment {
             sack: [(0, 0); 4],
             sack_blocks: 0,
         };
-        segment.take_options(&tcp);
+        // Zeros in place of what is cut would be read as values.
+        let kept = payload.payload.len() - SHORTEST_HEADER;
+        segment.take_options(&tcp.options()[..tcp.options().len().min(kept)]);
         Ok(segment)
     }
 
@@ -178,8 +180,8 @@ impl Segment {
         self.payload + u32::from(self.flags.syn) + u32::from(self.flags.fin)
     }
 
-    fn take_options(&mut self, tcp: &TcpSlice<'_>) {
-        for option in tcp.options_iterator().map_while(Result::ok) {
+    fn take_options(&mut self, options: &[u8]) {
+        for option in TcpOptionsIterator::from_slice(options).map_while(Result::ok) {
             match option {
                 TcpOptionElement::Timestamp(value, echo) => self.timestamps = Some((value, echo)),
                 TcpOptionElement::MaximumSegmentSize(mss) => self.mss = Some(mss),
@@ -198,7 +200,7 @@ impl Segment {
     }
 }
 
-/// The TCP header, whose options may be cut: what is missing of it is zeros, which end the options.
+/// The TCP header, whose options may be cut: what is missing of it is zeros.
 fn tcp_slice<'a>(payload: &'a [u8], whole: &'a mut [u8; LONGEST_HEADER]) -> Option<TcpSlice<'a>> {
     if let Ok(tcp) = TcpSlice::from_slice(payload) {
         return Some(tcp);

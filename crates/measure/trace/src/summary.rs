@@ -192,7 +192,7 @@ impl Connection {
             duration_s: seconds(self.last_ns.saturating_sub(self.start_ns)),
             handshake_captured: self.is_opening_known(),
             ending,
-            path_rtt_min_us: a.zip(b).map(|(a, b)| micros(a + b)),
+            path_rtt_min_us: a.zip(b).map(|(a, b)| micros(a.saturating_add(b))),
             directions: [0, 1].map(|side| self.direction(side)),
         }
     }
@@ -264,7 +264,7 @@ impl Connection {
 
     fn capture_point(&self, side: usize) -> Option<CapturePoint> {
         let to_sender = self.round_trips[side].min_ns()?;
-        let path = to_sender + self.round_trips[1 - side].min_ns()?;
+        let path = to_sender.saturating_add(self.round_trips[1 - side].min_ns()?);
         let share = to_sender as f64 / path as f64;
         (path >= TELLING_NS).then_some(if share < AT_END_SHARE {
             CapturePoint::Sender

@@ -126,7 +126,8 @@ impl Flow {
 
     fn place_new(&mut self, arrival: &Arrival, begin: u64, end: u64, before: Sequence) -> Kind {
         if let Some(since) = self.idle_since_ns.take() {
-            self.counts.idle_ns += arrival.now_ns.saturating_sub(since);
+            let idle_ns = arrival.now_ns.saturating_sub(since);
+            self.counts.idle_ns = self.counts.idle_ns.saturating_add(idle_ns);
         }
         if arrival.ip_id != 0 {
             match arrival.ip_id.wrapping_sub(self.last_ip_id) {

@@ -145,8 +145,12 @@ fn damaged_frames_are_counted_and_no_more() {
         (0..frame.len()).for_each(|at| frame[at] = random.next_u32() as u8);
         frame[12..14].copy_from_slice(if n % 3 == 0 { &[0x86, 0xdd] } else { &[8, 0] });
         frame[14] = if n % 3 == 0 { 0x60 } else { 0x45 };
-        let next_header = if n % 3 == 0 { 20 } else { 23 };
-        frame[next_header] = 6;
+        // Whole packets of TCP, whose lengths and offsets are random.
+        if n % 3 == 0 {
+            frame[20] = 6;
+        } else {
+            (frame[20], frame[21], frame[23]) = (0, 0, 6);
+        }
         let kept = random.next_u32() as usize % frame.len();
         file.extend(pcap_packet(Order::Little, n, 0, &frame[..kept], random.next_u32()));
     }

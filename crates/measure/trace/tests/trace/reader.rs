@@ -61,7 +61,7 @@ fn sections_of_pcapng_are_independent() {
     file.extend(interface(Order::Little, 1, Some(9), None));
     file.extend(enhanced(Order::Little, 0, 1, DATA, 21, 1));
     file.extend(section(Order::Big));
-    file.extend(block(Order::Big, 0xbad, b"unknown"));
+    file.extend(block(Order::Big, 0xbad_f00d, b"unknown"));
     file.extend(interface(Order::Big, 101, Some(9), None));
     file.extend(enhanced(Order::Big, 0, 2, DATA, 21, 2));
     file.extend(block(Order::Big, 3, &[0, 0, 0, 21, 1, 2, 3, 4]));

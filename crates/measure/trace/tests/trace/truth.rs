@@ -63,7 +63,7 @@ pub const LINKS: [&str; 14] = [
     "rate=20mbit queue=0.2bdp delay=50ms",
     "rate=100mbit queue=0.5bdp delay=5ms",
     "rate=50mbit queue=2bdp delay=80ms loss=0.05%",
-    "rate=10mbit queue=10 delay=30ms",
+    "rate=10mbit queue=10p delay=30ms",
     "rate=200mbit queue=1bdp delay=2ms loss=1%",
     "rate=40mbit queue=1bdp delay=25ms loss=5%",
     "rate=80mbit queue=1bdp delay=20ms loss=0.3% duplicate=0.5%",
