@@ -17,13 +17,13 @@ use ::trace::{
     Totals, analyse, decompressed,
 };
 use destination::{Destination, InOrder};
+use growth::GrowthCurves;
 use std::{
     fs::{self, File},
     io::{self, BufWriter, Read, Write},
     path::{Path, PathBuf},
     thread,
 };
-use growth::GrowthCurves;
 use table::LargestDirections;
 use units::{Bytes, text::printable};
 
@@ -103,7 +103,8 @@ pub fn run(args: &TraceArgs) -> Result<(), Failure> {
         let mut curves = GrowthCurves::default();
         outcome = trace_all(args, &mut curves).map_err(Failure::failed)?;
         if curves.is_empty() {
-            return outcome.and(Err(Failure::failed("no connection has data, so there is nothing to draw")));
+            return outcome
+                .and(Err(Failure::failed("no connection has data, so there is nothing to draw")));
         }
         let is_picture = args.svg.is_some();
         let text = if is_picture { curves.svg(args.chain) } else { curves.xplot(args.chain) };
@@ -111,7 +112,9 @@ pub fn run(args: &TraceArgs) -> Result<(), Failure> {
     } else {
         let mut table = LargestDirections::default();
         outcome = trace_all(args, &mut table).map_err(Failure::failed)?;
-        table.print();
+        if outcome.is_ok() || !table.is_empty() {
+            table.print();
+        }
     }
     outcome
 }
@@ -150,7 +153,9 @@ fn check(args: &TraceArgs) -> Result<(), Failure> {
         return Err(Failure::usage("--chain is for --svg and --xplot"));
     }
     if args.svg.is_some() && args.files.len() > MOST_GROUPS {
-        return Err(Failure::usage(format!("--svg: at most {MOST_GROUPS} files have colours of their own")));
+        return Err(Failure::usage(format!(
+            "--svg: at most {MOST_GROUPS} files have colours of their own"
+        )));
     }
     let written = args.csv.iter().chain(&args.parquet).filter(|file| !is_standard_output(file));
     let mut files = written.chain(pictures());
@@ -243,7 +248,10 @@ fn report_totals(name: &str, totals: &Totals, memory: Bytes) {
     );
     let parts = [
         (totals.fragments, "fragments of IP packets were left out"),
-        (totals.unreadable_packets, "packets have too few bytes: capture more of each (tcpdump -s 128)"),
+        (
+            totals.unreadable_packets,
+            "packets have too few bytes: capture more of each (tcpdump -s 128)",
+        ),
         (totals.unknown_link_packets, "packets have an unknown link type"),
         (totals.skipped_blocks, "blocks without a usable packet or time were left out"),
     ];

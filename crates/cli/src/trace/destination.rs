@@ -6,6 +6,11 @@ use std::io::{self, Write};
 
 /// Takes connections of files.
 pub trait Destination {
+    /// How many connections of a file may wait to be handed over by their first packets.
+    fn max_held(&self) -> usize {
+        MAX_HELD
+    }
+
     /// A connection of a file.
     fn add(&mut self, file: &str, connection: &ConnectionSummary) -> io::Result<()>;
 
@@ -35,7 +40,7 @@ impl<R: RowWriter> Destination for Rows<R> {
     }
 }
 
-/// Hands a file's connections over by their first packets, up to [`MAX_HELD`] of them. Beyond, in the order in which they end,
+/// Hands a file's connections over by their first packets, as long as so many may be held. Beyond, in the order in which they end,
 /// so that memory stays bounded.
 pub struct InOrder<'a, D> {
     file: &'a str,
@@ -46,6 +51,7 @@ pub struct InOrder<'a, D> {
     error: Option<io::Error>,
 }
 
+/// Of most destinations.
 const MAX_HELD: usize = 20_000;
 
 impl<'a, D: Destination> InOrder<'a, D> {
@@ -54,7 +60,7 @@ impl<'a, D: Destination> InOrder<'a, D> {
     }
 
     pub fn add(&mut self, connection: ConnectionSummary) {
-        if self.is_holding && self.held.len() < MAX_HELD {
+        if self.is_holding && self.held.len() < self.destination.max_held() {
             self.held.push(connection);
             return;
         }

@@ -26,6 +26,11 @@ struct FileCurves {
 }
 
 impl Destination for GrowthCurves {
+    /// Curves take memory, and are put in order later.
+    fn max_held(&self) -> usize {
+        0
+    }
+
     fn add(&mut self, file: &str, connection: &ConnectionSummary) -> io::Result<()> {
         let of_file = match self.files.last_mut() {
             Some(last) if last.file == file => last,
@@ -60,7 +65,8 @@ impl FileCurves {
 
     fn name(&self) -> String {
         let path = Path::new(&self.file);
-        let name = path.file_stem().map_or(self.file.as_str().into(), |name| name.to_string_lossy());
+        let name =
+            path.file_stem().map_or(self.file.as_str().into(), |name| name.to_string_lossy());
         printable(&name, 60)
     }
 }
@@ -115,10 +121,14 @@ impl GrowthCurves {
 
     /// A graph in the format of xplot, as tcptrace writes them: a line for each connection.
     pub fn xplot(&self, is_chain: bool) -> String {
-        const COLOURS: [&str; 7] = ["green", "red", "blue", "yellow", "purple", "orange", "magenta"];
-        let mut text = "double double\ntitle\nsequence growth\nxlabel\ntime, s\nylabel\nsequence number\n".to_owned();
+        const COLOURS: [&str; 7] =
+            ["green", "red", "blue", "yellow", "purple", "orange", "magenta"];
+        let mut text =
+            "double double\ntitle\nsequence growth\nxlabel\ntime, s\nylabel\nsequence number\n"
+                .to_owned();
         let origins = self.origins(is_chain);
-        for ((file, origins), colour) in self.files.iter().zip(origins).zip(COLOURS.iter().cycle()) {
+        for ((file, origins), colour) in self.files.iter().zip(origins).zip(COLOURS.iter().cycle())
+        {
             for ((_, growth), origin) in file.curves().into_iter().zip(origins) {
                 let _ = writeln!(text, "{colour}");
                 for pair in points(growth, origin).windows(2) {

@@ -38,6 +38,11 @@ impl Destination for LargestDirections {
 }
 
 impl LargestDirections {
+    /// Whether no connection has data.
+    pub fn is_empty(&self) -> bool {
+        self.largest.is_empty()
+    }
+
     /// Prints the table.
     pub fn print(&self) {
         if self.largest.is_empty() {

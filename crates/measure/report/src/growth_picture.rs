@@ -38,7 +38,8 @@ impl GrowthPicture {
     /// The picture as an SVG document of its own.
     pub fn svg(&self) -> String {
         let points = || {
-            let curves = self.groups.iter().flat_map(|group| group.curves.iter().chain([&group.mean]));
+            let curves =
+                self.groups.iter().flat_map(|group| group.curves.iter().chain([&group.mean]));
             curves.flatten()
         };
         let [seconds, bytes] =
@@ -57,7 +58,11 @@ impl GrowthPicture {
                 1 => group.name.clone(),
                 several => format!("{}, mean of {several}", group.name),
             };
-            series.push(Series::new(&name, Style::plain(colour, 2.4), Shape::Line(group.mean.clone())));
+            series.push(Series::new(
+                &name,
+                Style::plain(colour, 2.4),
+                Shape::Line(group.mean.clone()),
+            ));
         }
         let time = Axis::time(&(0.0..seconds), "time, s");
         let panel = Panel::new(String::new(), SIZE, time, Axis::up_to(bytes, &unit), series);

@@ -75,8 +75,12 @@ impl<W: Write> Capture<W> {
         frame.resize(KEPT.min(on_link as usize), 0);
         self.now_us += STEP_US;
         self.packets += 1;
-        let numbers =
-            [(self.now_us / 1_000_000) as u32, (self.now_us % 1_000_000) as u32, frame.len() as u32, on_link];
+        let numbers = [
+            (self.now_us / 1_000_000) as u32,
+            (self.now_us % 1_000_000) as u32,
+            frame.len() as u32,
+            on_link,
+        ];
         for number in numbers {
             self.into.write_all(&number.to_le_bytes())?;
         }
@@ -121,7 +125,12 @@ impl<W: Write> Capture<W> {
         })
     }
 
-    fn acknowledge(&mut self, connection: u32, ack: u32, block: Option<(u32, u32)>) -> io::Result<()> {
+    fn acknowledge(
+        &mut self,
+        connection: u32,
+        ack: u32,
+        block: Option<(u32, u32)>,
+    ) -> io::Result<()> {
         let mut options = self.timestamps(0).to_vec();
         if let Some((left, right)) = block {
             options.extend([1, 1, 5, 10]);

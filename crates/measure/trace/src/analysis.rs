@@ -135,8 +135,7 @@ fn run_here<R: Read, O: Observer>(
         connections += 1;
         finished(summary);
     };
-    let error =
-        read_all(capture, &mut totals, |segment| table.take(segment, &mut hand_over));
+    let error = read_all(capture, &mut totals, |segment| table.take(segment, &mut hand_over));
     let (observer, evicted) = table.finish_all(&mut hand_over);
     totals.evicted_connections = evicted;
     totals.connections = connections;

@@ -101,7 +101,9 @@ fn tolerated(ns: u64) -> u64 {
 /// Whether a retransmission timeout has passed, so that another one of them begins.
 pub(crate) fn has_timed_out(evidence: &Evidence) -> bool {
     let timeout = match evidence.round_trip_ns {
-        Some((smoothed, variation)) => smoothed.saturating_add(MIN_VARIATION_NS.max(variation.saturating_mul(4))),
+        Some((smoothed, variation)) => {
+            smoothed.saturating_add(MIN_VARIATION_NS.max(variation.saturating_mul(4)))
+        }
         None => INITIAL_TIMEOUT_NS,
     };
     evidence.is_first && !evidence.is_acknowledged && evidence.waited_ns >= tolerated(timeout)
@@ -190,7 +192,10 @@ mod tests {
             (Evidence { duplicate_acks: 3, ..first }, Cause::Fast),
             (Evidence { duplicate_acks: 2, ..first }, Cause::Unknown),
             (Evidence { recovery: Some(Recovery::Fast), ..PLAIN }, Cause::Fast),
-            (Evidence { recovery: Some(Recovery::Timeout), is_sacked_behind: true, ..PLAIN }, Cause::Timeout),
+            (
+                Evidence { recovery: Some(Recovery::Timeout), is_sacked_behind: true, ..PLAIN },
+                Cause::Timeout,
+            ),
             (Evidence { is_last: true, silence_ns: 80 * MS, ..PLAIN }, Cause::TailLossProbe),
             (Evidence { is_last: true, silence_ns: 60 * MS, ..PLAIN }, Cause::Unknown),
             (Evidence { round_trip_ns: None, waited_ns: 950 * MS, ..first }, Cause::Timeout),
@@ -220,7 +225,10 @@ mod tests {
             (GapFiller { identifications: Some((9, 10)), ..slow }, true),
             (GapFiller { identifications: Some((1, 0xffff)), ..plain }, false),
             (GapFiller { timestamps: Some((7, 8)), ..slow }, true),
-            (GapFiller { timestamps: Some((8, 7)), identifications: Some((9, 10)), ..plain }, false),
+            (
+                GapFiller { timestamps: Some((8, 7)), identifications: Some((9, 10)), ..plain },
+                false,
+            ),
             (GapFiller { timestamps: Some((1, u32::MAX)), ..plain }, false),
             // Equal ones say nothing.
             (GapFiller { timestamps: Some((7, 7)), identifications: Some((3, 3)), ..plain }, true),

@@ -78,7 +78,8 @@ impl Connection {
             start_ns: segment.unix_ns,
             last_ns: segment.unix_ns,
             is_reset: false,
-            flows: [(); 2].map(|()| if with_growth { Flow::with_growth() } else { Flow::default() }),
+            flows: [(); 2]
+                .map(|()| if with_growth { Flow::with_growth() } else { Flow::default() }),
             round_trips: [RoundTrips::default(); 2],
             openings: [Opening::default(); 2],
             is_answered: false,
@@ -125,7 +126,8 @@ impl Connection {
     fn path_round_trip(&self, side: usize) -> (Option<(u64, u64)>, Option<u64>) {
         let (own, other) = (&self.round_trips[side], &self.round_trips[1 - side]);
         let to_sender = own.min_ns().unwrap_or(0);
-        let smoothed = other.smoothed_ns().map(|(ns, variation)| (ns.saturating_add(to_sender), variation));
+        let smoothed =
+            other.smoothed_ns().map(|(ns, variation)| (ns.saturating_add(to_sender), variation));
         let opening = || other.min_ns().map(|ns| (ns.saturating_add(to_sender), ns / 2));
         let shortest = other.min_ns().and_then(|ns| Some(ns.saturating_add(own.min_ns()?)));
         (smoothed.or_else(opening), shortest)
@@ -207,8 +209,10 @@ impl Connection {
         } else {
             own.is_repeated = true;
         }
-        if let [Opening { unix_ns: Some(_), window_scale: a, .. }, Opening { unix_ns: Some(_), window_scale: b, .. }] =
-            self.openings
+        if let [
+            Opening { unix_ns: Some(_), window_scale: a, .. },
+            Opening { unix_ns: Some(_), window_scale: b, .. },
+        ] = self.openings
         {
             // Both ends have to offer it (RFC 7323).
             let [a, b] = if let (Some(a), Some(b)) = (a, b) { [a, b] } else { [0, 0] };

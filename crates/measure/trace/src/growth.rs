@@ -91,9 +91,9 @@ impl Growth {
 /// The mean of curves, each with the time in nanoseconds since 1970 at which its clock begins: seconds and bytes, at
 /// `points` times from 0 to the end of the longest.
 pub fn mean_growth(curves: &[(&Growth, u64)], points: usize) -> Vec<(f64, f64)> {
-    let ends = curves.iter().filter_map(|(curve, origin_ns)| {
-        Some(curve.points.last()?.0.saturating_sub(*origin_ns))
-    });
+    let ends = curves
+        .iter()
+        .filter_map(|(curve, origin_ns)| Some(curve.points.last()?.0.saturating_sub(*origin_ns)));
     let (Some(end_ns), true) = (ends.max(), points > 1) else { return Vec::new() };
     let mean = |n: usize| {
         let since_ns = (u128::from(end_ns) * n as u128 / (points as u128 - 1)) as u64;

@@ -223,7 +223,8 @@ fn ip_packet<'a>(packet: &Packet<'a>) -> Result<&'a [u8], NoSegment> {
     };
     match packet.link {
         LinkType::ETHERNET => {
-            let header = Ethernet2HeaderSlice::from_slice(data).map_err(|_| NoSegment::Unreadable)?;
+            let header =
+                Ethernet2HeaderSlice::from_slice(data).map_err(|_| NoSegment::Unreadable)?;
             within_tags(header.ether_type().0, from(header.slice().len())?)
         }
         LinkType::LINUX_SLL => within_tags(number(14)?, from(16)?),

@@ -27,7 +27,9 @@ fn data(connections: &[ConnectionSummary]) -> &DirectionSummary {
 #[test]
 fn trace_finds_the_retransmissions_of_the_record() {
     let _turn = one_of_two();
-    for link in ["rate=60mbit queue=1bdp delay=10ms loss=0.5%", "rate=100mbit queue=0.3bdp delay=15ms"] {
+    for link in
+        ["rate=60mbit queue=1bdp delay=10ms loss=0.5%", "rate=100mbit queue=0.3bdp delay=15ms"]
+    {
         credible(|| {
             let out = tempfile::tempdir().expect("a writable directory");
             let draft = Draft::new("Traced", "timeout=20s")

@@ -49,9 +49,10 @@ impl Flow {
         let at = self.sequence.expect("set above");
         let outstanding = at.high - at.acknowledged.min(at.high);
         self.counts.outstanding_max_bytes = self.counts.outstanding_max_bytes.max(outstanding);
-        let is_full = self.window.bytes().is_some_and(|window| {
-            window > 0 && end == at.high && end >= at.acknowledged + window
-        });
+        let is_full = self
+            .window
+            .bytes()
+            .is_some_and(|window| window > 0 && end == at.high && end >= at.acknowledged + window);
         self.counts.window_full += u64::from(is_full);
         self.update_limit(now_ns, arrival.segment);
         [Some(kind), is_full.then_some(Kind::WindowFull)]
@@ -144,10 +145,12 @@ impl Flow {
         Kind::NewData
     }
 
-    /// The data right behind a position that was captured first.
+    /// Of the data behind a position, what was captured first: it made the gap. What is right behind may itself have filled one
+    /// later. A few packets are looked at, since gaps are mostly shorter.
     fn behind(&self, position: u64) -> Option<Sent> {
+        const LOOKED_AT: usize = 64;
         let next = self.sent.partition_point(|sent| sent.begin < position);
-        self.sent.get(next).copied()
+        self.sent.range(next..).take(LOOKED_AT).min_by_key(|sent| sent.first_ns).copied()
     }
 
     fn is_reordered(&self, arrival: &Arrival, behind: Option<&Sent>) -> bool {

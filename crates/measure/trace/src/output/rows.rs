@@ -44,7 +44,8 @@ impl<W: Write> RowWriter for CsvRows<W> {
         for direction in &connection.directions {
             let row = Row { file, connection, direction };
             for (_, value) in COLUMNS {
-                let optional = |number: Option<f64>| number.map_or(String::new(), |n| n.to_string());
+                let optional =
+                    |number: Option<f64>| number.map_or(String::new(), |n| n.to_string());
                 let text = match value {
                     Value::Text(of) => of(&row),
                     Value::Integer(of) => of(&row).to_string().into(),
@@ -87,7 +88,11 @@ impl<W: Write + Send> ParquetRows<W> {
         let rows: Vec<Row<'_>> = held
             .iter()
             .flat_map(|(file, connection)| {
-                connection.directions.iter().map(move |direction| Row { file, connection, direction })
+                connection.directions.iter().map(move |direction| Row {
+                    file,
+                    connection,
+                    direction,
+                })
             })
             .collect();
         self.table.write(COLUMNS.iter().map(|(_, value)| column(*value, &rows)).collect())

@@ -19,8 +19,7 @@ const NS_IN_S: u64 = 1_000_000_000;
 const PACKET_FLAGS: OptionCode = OptionCode(2);
 
 /// Parses a frame of pcap.
-type FrameParser =
-    fn(&[u8]) -> nom::IResult<&[u8], LegacyPcapBlock<'_>, PcapError<&[u8]>>;
+type FrameParser = fn(&[u8]) -> nom::IResult<&[u8], LegacyPcapBlock<'_>, PcapError<&[u8]>>;
 
 /// What to expect in a file.
 #[derive(Debug)]
@@ -63,9 +62,14 @@ pub(super) struct FoundPacket {
 pub(super) enum Parsed {
     Packet(FoundPacket),
     /// A block without a usable packet, which may be as it should be or of an unknown kind.
-    Other { block_length: usize, is_known: bool },
+    Other {
+        block_length: usize,
+        is_known: bool,
+    },
     /// More bytes are needed, at least so many.
-    Incomplete { missing: usize },
+    Incomplete {
+        missing: usize,
+    },
     Damaged(&'static str),
 }
 
@@ -158,13 +162,18 @@ fn take_block(
             let flags = packet.options.iter().find(|option| option.code == PACKET_FLAGS);
             let flags = flags.and_then(|option| option.value().first_chunk::<4>());
             let direction = flags.map_or(0, |flags| {
-                3 & if is_big_endian { u32::from_be_bytes(*flags) } else { u32::from_le_bytes(*flags) }
+                3 & if is_big_endian {
+                    u32::from_be_bytes(*flags)
+                } else {
+                    u32::from_le_bytes(*flags)
+                }
             });
             Parsed::Packet(FoundPacket {
                 block_length,
                 begin: 28,
                 kept,
-                unix_ns: interface.unix_ns(u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low)),
+                unix_ns: interface
+                    .unix_ns(u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low)),
                 length: packet.origlen.max(kept as u32),
                 link: interface.link,
                 interface: packet.if_id,
@@ -198,7 +207,9 @@ impl Interface {
         let since_offset = match self.resolution {
             9 => units,
             6 => units * 1000,
-            binary if binary & 0x80 != 0 => (units * u128::from(NS_IN_S)) >> (binary & 0x7f).min(127),
+            binary if binary & 0x80 != 0 => {
+                (units * u128::from(NS_IN_S)) >> (binary & 0x7f).min(127)
+            }
             decimal if decimal < 9 => units * 10_u128.pow(u32::from(9 - decimal)),
             decimal => 10_u128.checked_pow(u32::from(decimal - 9)).map_or(0, |unit| units / unit),
         };

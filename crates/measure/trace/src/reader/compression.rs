@@ -14,7 +14,9 @@ const ZSTD_WINDOW_LOG: u32 = 25;
 ///
 /// # Errors
 /// It can't be read.
-pub fn decompressed<'a>(mut file: Box<dyn Read + Send + 'a>) -> io::Result<Box<dyn Read + Send + 'a>> {
+pub fn decompressed<'a>(
+    mut file: Box<dyn Read + Send + 'a>,
+) -> io::Result<Box<dyn Read + Send + 'a>> {
     let mut first = Vec::with_capacity(ZSTD.len());
     file.by_ref().take(ZSTD.len() as u64).read_to_end(&mut first)?;
     let (is_gzip, is_zstd) = (first.starts_with(&GZIP), first == ZSTD);

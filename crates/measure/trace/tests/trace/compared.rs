@@ -6,9 +6,7 @@ use crate::{
     files::{Order, pcap_header, pcap_packet},
     truth::{LINKS, draft, simulated},
 };
-use longhaul_trace::{
-    CaptureReader, Cause, ConnectionSummary, Event, Kind, Observer, Segment, observe,
-};
+use longhaul_trace::{CaptureReader, ConnectionSummary, Event, Kind, Observer, observe};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -37,7 +35,8 @@ fn by_tshark(file: &Path) -> BTreeMap<u64, BTreeSet<&'static str>> {
     for flag in FLAGS {
         command.args(["-e", &format!("tcp.analysis.{flag}")]);
     }
-    let output = command.arg("-r").arg(file).output().expect("tshark, which make deps-test installs");
+    let output =
+        command.arg("-r").arg(file).output().expect("tshark, which make deps-test installs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("a text");
     let row = |line: &str| {
@@ -62,7 +61,8 @@ impl Observer for ByPacket {
 }
 
 fn by_us(file: &Path) -> (BTreeMap<u64, BTreeSet<Kind>>, Vec<ConnectionSummary>) {
-    let mut capture = CaptureReader::new(fs::File::open(file).expect("a capture")).expect("a capture");
+    let mut capture =
+        CaptureReader::new(fs::File::open(file).expect("a capture")).expect("a capture");
     let mut connections = Vec::new();
     let (_, error, events) =
         observe(&mut capture, 1 << 28, ByPacket::default(), |one| connections.push(one));
@@ -131,11 +131,33 @@ fn compared(file: &Path) -> (u64, BTreeMap<Difference, Vec<u64>>) {
             agreed += u64::from(!mine.is_empty());
             continue;
         }
-        let only = |a: &BTreeSet<Verdict>, b: &BTreeSet<Verdict>| a.difference(b).copied().collect();
+        let only =
+            |a: &BTreeSet<Verdict>, b: &BTreeSet<Verdict>| a.difference(b).copied().collect();
         let difference = (only(&mine, &other), only(&other, &mine));
         differences.entry(difference).or_default().push(packet);
     }
     (agreed, differences)
+}
+
+/// Why the two may differ, as `docs/trace.md` has it. `None`: no rule explains it.
+fn rule(difference: &Difference) -> Option<&'static str> {
+    use Verdict::{Copy, DuplicateAck, Late, SentAgain, WindowFull};
+    Some(match (&difference.0[..], &difference.1[..]) {
+        ([SentAgain], [Late]) => {
+            "T1: tshark takes data for late by the time since the highest number alone"
+        }
+        ([Late], [SentAgain]) => "T2: tshark takes all that comes later for a retransmission",
+        ([Copy], [SentAgain | Late]) => "T3: tshark knows no copies",
+        ([Copy], [DuplicateAck] | [SentAgain, DuplicateAck]) => "T3",
+        ([], [DuplicateAck]) => {
+            "T4: tshark takes an acknowledgement for a duplicate with nothing under way"
+        }
+        ([DuplicateAck], []) => {
+            "T5: tshark compares with the last acknowledgement, which may be a late one"
+        }
+        ([WindowFull], []) => "T6: tshark needs the window's exact end",
+        _ => return None,
+    })
 }
 
 #[test]
@@ -148,10 +170,98 @@ fn differences_from_tshark_follow_from_rules() {
             let (both, differences) = compared(&capture);
             agreed += both;
             for (difference, packets) in differences {
-                println!("{link}, {cc}, {}: {difference:?}: {packets:?}", capture.file_stem().unwrap().display());
+                let name = capture.file_stem().unwrap().display();
+                println!("{link}, {cc}, {name}: {difference:?}: {packets:?}");
+                assert!(rule(&difference).is_some(), "no rule explains {difference:?}");
                 *all.entry(difference).or_default() += packets.len() as u64;
             }
         }
     }
-    println!("{agreed} agree; {all:#?}");
+    println!("both say the same of {agreed} packets");
+    for (difference, packets) in &all {
+        println!("{packets} packets: {difference:?}: {}", rule(difference).expect("checked above"));
+    }
+    assert!(agreed > 3000 && all.len() > 2, "{agreed}, {all:?}");
+}
+
+/// A capture as tcptrace reads it: pcap in microseconds.
+fn as_pcap(file: &Path) -> PathBuf {
+    let mut capture =
+        CaptureReader::new(fs::File::open(file).expect("a capture")).expect("a capture");
+    let mut pcap = pcap_header(Order::Little, false, 1);
+    while let Some(packet) = capture.next_packet().expect("whole packets") {
+        let us = packet.unix_ns / 1000;
+        let (seconds, fraction) = ((us / 1_000_000) as u32, (us % 1_000_000) as u32);
+        pcap.extend(pcap_packet(Order::Little, seconds, fraction, packet.data, packet.length));
+    }
+    let to = file.with_extension("pcap");
+    fs::write(&to, pcap).expect("a writable directory");
+    to
+}
+
+/// The columns of the only connection by their names.
+fn by_tcptrace(file: &Path) -> BTreeMap<String, String> {
+    let mut command = Command::new("tcptrace");
+    let output = command.args(["-n", "-l", "-r", "--csv"]).arg(file).output();
+    let output = output.expect("tcptrace, which make deps-test installs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let lines: Vec<&str> = lines.into_iter().filter(|line| line.contains(',')).collect();
+    let [names, values] = lines[..] else { panic!("one connection: {text}") };
+    let cells = |line: &str| line.split(',').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    cells(names).into_iter().zip(cells(values)).collect()
+}
+
+/// Numbers of the direction from server to client.
+fn numbers<const N: usize>(row: &BTreeMap<String, String>, names: [&str; N]) -> [u64; N] {
+    names.map(|name| {
+        row[&format!("{name}_b2a")].parse().unwrap_or_else(|_| panic!("{name}: {row:?}"))
+    })
+}
+
+#[test]
+fn differences_from_tcptrace_follow_from_rules() {
+    let mut told_apart = 0;
+    for (n, link) in LINKS.iter().enumerate() {
+        let cc = ["cubic", "bbr", "reno"][n % 3];
+        let (_, [source, sink], _directory) =
+            simulated(&draft(link, &format!("bytes=2MB cc={cc}")));
+        for (is_sender, capture) in [(true, source), (false, sink)] {
+            let connection = by_us(&capture).1.remove(0);
+            let ours = &connection.directions[1];
+            let row = by_tcptrace(&as_pcap(&capture));
+            let [unique, packets, again, again_bytes, late] = numbers(
+                &row,
+                [
+                    "unique_bytes_sent",
+                    "actual_data_pkts",
+                    "rexmt_data_pkts",
+                    "rexmt_data_bytes",
+                    "outoforder_pkts",
+                ],
+            );
+            let what = format!("{link}, {cc}, at the sender: {is_sender}");
+            println!(
+                "{what}: sent again {again}, ours {}; out of order {late}, ours {}; copies {}",
+                ours.retransmitted_packets, ours.reordered_packets, ours.copies
+            );
+            assert_eq!(unique, ours.unique_bytes, "{what}");
+            // P1: tcptrace counts copies as data that was sent again.
+            assert_eq!(packets, ours.data_packets + ours.copies, "{what}");
+            if is_sender {
+                assert_eq!(
+                    (again, again_bytes),
+                    (ours.retransmitted_packets, ours.retransmitted_bytes),
+                    "{what}"
+                );
+                assert_eq!(late, 0, "{what}");
+            } else {
+                // P2: what fills a gap is out of order for tcptrace, whether late or sent again.
+                let both = ours.retransmitted_packets + ours.reordered_packets + ours.copies;
+                assert_eq!(again + late, both, "{what}");
+                told_apart += ours.retransmitted_packets.saturating_sub(again);
+            }
+        }
+    }
+    assert!(told_apart > 100, "{told_apart}");
 }

@@ -53,12 +53,7 @@ pub fn block(order: Order, kind: u32, body: &[u8]) -> Vec<u8> {
 
 /// The header of a section.
 pub fn section(order: Order) -> Vec<u8> {
-    let body = [
-        &order.u32(0x1a2b_3c4d)[..],
-        &order.u16(1),
-        &order.u16(0),
-        &order.u64(u64::MAX),
-    ];
+    let body = [&order.u32(0x1a2b_3c4d)[..], &order.u16(1), &order.u16(0), &order.u64(u64::MAX)];
     block(order, 0x0a0d_0d0a, &body.concat())
 }
 
@@ -68,7 +63,12 @@ fn option(order: Order, code: u16, value: &[u8]) -> Vec<u8> {
 }
 
 /// An interface with a resolution and an offset in seconds.
-pub fn interface(order: Order, link: u16, resolution: Option<u8>, offset_s: Option<i64>) -> Vec<u8> {
+pub fn interface(
+    order: Order,
+    link: u16,
+    resolution: Option<u8>,
+    offset_s: Option<i64>,
+) -> Vec<u8> {
     let mut body = [&order.u16(link)[..], &order.u16(0), &order.u32(0)].concat();
     if let Some(resolution) = resolution {
         body.extend(option(order, 9, &[resolution]));
@@ -81,7 +81,14 @@ pub fn interface(order: Order, link: u16, resolution: Option<u8>, offset_s: Opti
 }
 
 /// A packet of an interface, with its direction: 1 inbound, 2 outbound.
-pub fn enhanced(order: Order, interface: u32, units: u64, kept: &[u8], length: u32, direction: u32) -> Vec<u8> {
+pub fn enhanced(
+    order: Order,
+    interface: u32,
+    units: u64,
+    kept: &[u8],
+    length: u32,
+    direction: u32,
+) -> Vec<u8> {
     let padding = vec![0; kept.len().next_multiple_of(4) - kept.len()];
     let body = [
         &order.u32(interface)[..],

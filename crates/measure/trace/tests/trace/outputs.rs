@@ -50,7 +50,10 @@ fn csv_and_parquet_have_a_row_for_each_direction() {
     let rows: Vec<_> = csv.records().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 2);
     let cell = |name: &str| &rows[1][names.iter().position(|known| known == name).unwrap()];
-    assert_eq!((cell("from"), cell("unique_bytes"), cell("rtt_min_us")), ("10.0.0.2:80", "1000", "41000"));
+    assert_eq!(
+        (cell("from"), cell("unique_bytes"), cell("rtt_min_us")),
+        ("10.0.0.2:80", "1000", "41000")
+    );
     assert_eq!(cell("reordering_max_us"), "");
     let mut parquet = Vec::new();
     let mut rows: Box<dyn RowWriter + '_> = Box::new(ParquetRows::new(&mut parquet).unwrap());

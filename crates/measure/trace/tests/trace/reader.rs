@@ -165,7 +165,9 @@ fn cut_file_gives_what_is_before_the_cut() {
 #[test]
 fn other_files_are_no_captures() {
     let long_section = [&section(Order::Little)[..4], &[0; 30]].concat();
-    for file in [&b""[..], b"GET / HTTP/1.1\r\nHost: longhaul", &[0; 100], &section(Order::Big)[..12]] {
+    for file in
+        [&b""[..], b"GET / HTTP/1.1\r\nHost: longhaul", &[0; 100], &section(Order::Big)[..12]]
+    {
         assert!(matches!(CaptureReader::new(file), Err(ReadError::Unrecognised)));
     }
     let mut damaged = CaptureReader::new(&long_section[..]).unwrap();

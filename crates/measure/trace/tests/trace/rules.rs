@@ -136,7 +136,10 @@ fn duplicate_selective_block_makes_a_retransmission_spurious() {
     script.ack(91_000, 10, &[]);
     script.ack(91_100, 10, &[(3, 4)]);
     let server = &script.only().1.directions[1];
-    assert_eq!((server.spurious_segments, server.duplicate_sacks, server.network_duplicates), (0, 1, 1));
+    assert_eq!(
+        (server.spurious_segments, server.duplicate_sacks, server.network_duplicates),
+        (0, 1, 1)
+    );
 }
 
 #[test]

@@ -50,7 +50,14 @@ impl Script {
     }
 
     /// A packet of side 0, the client, or 1.
-    pub fn push(&mut self, at_us: u64, side: usize, seq: u32, payload: u32, ack: u32) -> &mut Segment {
+    pub fn push(
+        &mut self,
+        at_us: u64,
+        side: usize,
+        seq: u32,
+        payload: u32,
+        ack: u32,
+    ) -> &mut Segment {
         let ends = [client(), server()];
         self.ids[side] += 1;
         let (seq, ack) = if side == 1 {

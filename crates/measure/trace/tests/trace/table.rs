@@ -7,7 +7,7 @@ use crate::{
 };
 use etherparse::PacketBuilder;
 use longhaul_trace::{
-    CaptureReader, ConnectionSummary, ConnectionTable, Endpoint, Ending, Options, analyse,
+    CaptureReader, ConnectionSummary, ConnectionTable, Ending, Endpoint, Options, analyse,
 };
 use std::net::Ipv4Addr;
 

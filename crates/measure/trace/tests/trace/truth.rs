@@ -88,8 +88,13 @@ fn retransmissions_at_the_sender_are_those_of_the_record() {
             println!(
                 "{link}, {cc}: {segments} sent again, on record {known}: {} fast, {} timeout ({}, on record {:?}), {} probe, \
                  {} in vain, {} unknown; {} spurious",
-                by.fast_segments, by.timeout_segments, by.timeouts, hop.timeouts,
-                by.tail_loss_probe_segments, by.unneeded_segments, by.unknown_cause_segments,
+                by.fast_segments,
+                by.timeout_segments,
+                by.timeouts,
+                hop.timeouts,
+                by.tail_loss_probe_segments,
+                by.unneeded_segments,
+                by.unknown_cause_segments,
                 by.spurious_segments
             );
             connections += 1;
