@@ -153,7 +153,7 @@ deps-test: deps-build deps-run deps-deb
 	    mmdebstrap:mmdebstrap 'podman:podman buildah' crun:crun pip3:python3-pip systemd-analyze:systemd \
 	    rsync:rsync ncat:ncat iperf3:iperf3 /usr/sbin/sshd:openssh-server psql:postgresql-client \
 	    /usr/lib/postgresql:postgresql git:git node:nodejs go:golang-go javac:default-jdk-headless \
-	    unzip:unzip xxd:xxd libnftables.so.1:libnftables1 nft:nftables \
+	    unzip:unzip xxd:xxd tshark:tshark tcptrace:tcptrace libnftables.so.1:libnftables1 nft:nftables \
 	    qemu-system-x86_64:qemu-system-x86 busybox:busybox-static depmod:kmod xz:xz-utils
 
 # What benches need besides, and what they build.

@@ -92,7 +92,7 @@ fn check_files(args: &ExportArgs) -> Result<(), Failure> {
     }
 }
 
-fn is_standard_output(file: &Path) -> bool {
+pub fn is_standard_output(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
@@ -101,7 +101,7 @@ fn print_written(table: &LongTable<'_>, runs: usize, file: &Path) {
 }
 
 /// Writes a whole file or none. With `force` it replaces an existing one.
-fn create(
+pub fn create(
     file: &Path,
     force: bool,
     write: impl FnOnce(&mut BufWriter<fs::File>) -> io::Result<()>,
@@ -130,7 +130,8 @@ fn create(
     })
 }
 
-fn exists(file: &Path) -> Failure {
+/// The failure where a file to be written exists.
+pub fn exists(file: &Path) -> Failure {
     Failure::usage(format!(
         "{} exists already. Name a new file, or overwrite it with --force",
         file.display()

@@ -46,6 +46,7 @@ mod send;
 mod session;
 mod text_table;
 mod ticket;
+mod trace;
 mod transfer;
 mod via;
 mod wan;
@@ -106,6 +107,7 @@ enum Command {
     /// Make, show and verify tickets, which are signed URLs that depots accept.
     #[command(subcommand)]
     Ticket(ticket::Command),
+    Trace(trace::TraceArgs),
     /// Run an emulated wide-area network on this machine.
     #[command(subcommand)]
     Wan(wan::Command),
@@ -169,6 +171,7 @@ pub fn run() -> ExitCode {
         Command::Session(command) => session::run(&command),
         Command::Sim(args) => lab::simulate(args),
         Command::Ticket(command) => ticket::run(command),
+        Command::Trace(args) => trace::run(&args),
         Command::Wan(command) => wan::run(command),
     };
     let unwritten = |error| Failure::failed(format!("cannot write to standard output: {error}"));

@@ -60,5 +60,6 @@ mod session;
 mod short;
 mod sim;
 mod ticket;
+mod trace;
 mod wan;
 mod wan_bridge;

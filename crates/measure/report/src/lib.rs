@@ -11,6 +11,7 @@
 //! records ─ metrics_table (every metric of every run) ─► CSV, or Parquet
 //! a link's bins, gaps and bursts ─ monitor_picture ──► SVG
 //! a congestion control alone ─ congestion_picture ───► SVG
+//! curves of captured connections ─ growth_picture ───► SVG
 //! ```
 //! Each of these only says what stands in which panels on which axes; `chart` draws it.
 //!
@@ -35,6 +36,7 @@ mod document;
 mod error;
 mod figure;
 pub mod format;
+mod growth_picture;
 mod headline;
 mod link_figure;
 mod metric;
@@ -63,6 +65,7 @@ pub use figure::{
     Bars, Figure, FigureForm, FigureQuery, Overlay, Panel as FigurePanel, Point as FigurePoint,
     suited_metric,
 };
+pub use growth_picture::{GrowthGroup, GrowthPicture, MOST_GROUPS};
 pub use link_figure::{LinkFigure, LinkFigureQuery, LinkPanel, LinkStatistics};
 pub use metrics_table::{LongTable, MetricsTable};
 pub use monitor_picture::{HistogramBar, MonitorPicture};

@@ -11,4 +11,5 @@ mod endless;
 mod limits;
 mod pacing;
 mod queue;
+mod trace;
 mod traffic;

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Tests of captures.
+
+mod compared;
+mod files;
+mod fuzz;
+mod hostile;
+mod outputs;
+mod reader;
+mod rules;
+mod script;
+mod segments;
+mod table;
+mod truth;
