@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The doctor in network namespaces that the tests make. Takes root.
+
+mod journal;
+mod planted;
+mod repair;
+mod site;
