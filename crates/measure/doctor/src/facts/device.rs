@@ -8,6 +8,9 @@ use host::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+/// Devices that pass the rate of the hardware below them.
+const OVER_HARDWARE: [&str; 3] = ["bond", "team", "vlan"];
+
 /// A device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Device {
@@ -107,6 +110,8 @@ impl Device {
         });
         let rings = ethtool::rings(&shown.name).ok().flatten();
         let attribute = |name| shown.attribute(name);
+        // Others, such as TAP and veth devices, name a rate that means nothing.
+        let is_of_hardware = shown.driver.as_deref().is_none_or(|it| OVER_HARDWARE.contains(&it));
         let discipline = iproute::tc(&["qdisc", "show", "dev", &shown.name, "root"]).ok();
         let discipline = discipline.and_then(|text| {
             Discipline::parse(String::from_utf8_lossy(&text).lines().next()?)
@@ -114,7 +119,9 @@ impl Device {
         Some(Self {
             is_ethernet: shown.is_ethernet(),
             mtu: shown.mtu,
-            line_rate_bps: shown.line_rate().ok().flatten().map(units::Rate::bps),
+            line_rate_bps: is_of_hardware
+                .then(|| shown.line_rate().ok().flatten().map(units::Rate::bps))
+                .flatten(),
             is_half_duplex: attribute("duplex").is_some_and(|duplex| duplex == "half"),
             queue_length: attribute("tx_queue_len").and_then(|text| text.parse().ok()),
             segments_per_packet: shown.gso_max_segs,

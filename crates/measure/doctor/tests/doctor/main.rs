@@ -2,6 +2,7 @@
 //! The doctor in network namespaces that the tests make. Takes root.
 
 mod journal;
+mod path;
 mod planted;
 mod repair;
 mod site;
