@@ -13,6 +13,8 @@ use std::{
     fmt::Display,
     fs::{self, File},
     io,
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
 };
 use units::{ClassifyFailure, FailureClass};
 
@@ -80,7 +82,41 @@ pub struct Journal {
     directory: RunDirectory,
     name: String,
     entries: Vec<Entry>,
-    _lock: File,
+    _lock: Lock,
+}
+
+/// A locked file, which goes with the lock.
+#[derive(Debug)]
+struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// None where another process holds it.
+    fn take(directory: &RunDirectory, name: &str) -> io::Result<Option<Self>> {
+        let path = directory.path(name);
+        loop {
+            let file = directory.lock_file(name)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                locked => locked?,
+            }
+            // The last holder may have removed it between opening and locking.
+            let there = fs::metadata(&path).ok().map(|metadata| metadata.ino());
+            if there == Some(file.metadata()?.ino()) {
+                return Ok(Some(Self { file, path }));
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Still locked, so it is this one. What is left of a failure is an empty file.
+        let _ = fs::remove_file(&self.path);
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 /// How an entry was taken back.
@@ -113,11 +149,8 @@ impl Journal {
     pub fn at(directory: RunDirectory) -> Result<Self, JournalError> {
         let failed = |error| JournalError::of(directory.path("").display(), error);
         let name = name().map_err(failed)?;
-        let lock = directory.lock_file(&format!("{name}.lock")).map_err(failed)?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(JournalError::Busy),
-            locked => locked.map_err(|error| failed(error.into()))?,
-        }
+        let lock = Lock::take(&directory, &format!("{name}.lock")).map_err(failed)?;
+        let lock = lock.ok_or(JournalError::Busy)?;
         let entries = read(&directory, &name)?;
         Ok(Self { directory, name, entries, _lock: lock })
     }
