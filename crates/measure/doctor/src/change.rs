@@ -233,16 +233,15 @@ impl Change {
                 ethtool::set_rings(device, *receive, *transmit)
             }
             Self::Discipline { device, words } => {
-                let own = ["qdisc", "del", "dev", device, "root"];
-                let words: Vec<&str> = words.split_whitespace().collect();
-                let other = [&["qdisc", "replace", "dev", device, "root"], &words[..]].concat();
-                iproute::tc(if words.is_empty() { &own } else { &other })
-                    .map(drop)
-                    .map_err(io::Error::other)
+                let verb = if words.is_empty() { "del" } else { "replace" };
+                let mut arguments = vec!["qdisc", verb, "dev", device.as_str(), "root"];
+                arguments.extend(words.split_whitespace());
+                iproute::tc(&arguments).map(drop).map_err(io::Error::other)
             }
             Self::Route { words, .. } => {
-                let words: Vec<&str> = words.split_whitespace().collect();
-                by_ip(&[&["route", "replace"], &words[..]].concat())
+                let mut arguments = vec!["route", "replace"];
+                arguments.extend(words.split_whitespace());
+                by_ip(&arguments)
             }
             Self::Governor { name } => {
                 for processor in fs::read_dir(PROCESSORS)?.flatten() {

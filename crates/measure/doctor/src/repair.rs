@@ -5,6 +5,7 @@
 //! take it back. What helped stays, in the journal too.
 
 use crate::{
+    change::Change,
     diagnosis::Diagnosis,
     facts::Facts,
     finding::{Direction, Finding},
@@ -69,6 +70,8 @@ pub fn repair(
     let from = journal.entries().len();
     let mut attempts = Vec::new();
     let mut before = measure().map_err(RepairError::Measure)?;
+    // The host with what was kept.
+    let mut state = facts.clone();
     for ranked in &diagnosis.findings {
         let finding = &ranked.finding;
         if !is_tried(finding) {
@@ -81,11 +84,11 @@ pub fn repair(
         let kept_until = journal.entries().len();
         let mut attempt = Attempt {
             id: finding.id,
-            commands: finding.changes().iter().map(crate::change::Change::command).collect(),
+            commands: finding.changes().iter().map(Change::command).collect(),
             before_bps: before.bps(),
             after_bps: None,
             kept: false,
-            error: make(ranked.finding.changes(), facts, journal).err(),
+            error: make(finding.changes(), facts, &state, journal).err(),
         };
         if attempt.error.is_none() {
             match measure() {
@@ -97,7 +100,9 @@ pub fn repair(
                 Err(error) => attempt.error = Some(error),
             }
         }
-        if !attempt.kept {
+        if attempt.kept {
+            state = finding.mended(&state);
+        } else {
             take_back(journal, kept_until)?;
         }
         tell(&attempt);
@@ -110,10 +115,18 @@ pub fn repair(
     Ok(attempts)
 }
 
-/// Makes changes, each in the journal before.
-fn make(changes: &[crate::change::Change], facts: &Facts, journal: &mut Journal) -> Result<(), String> {
+/// Makes changes, each in the journal before. `facts` are those that they are from.
+fn make(
+    changes: &[Change],
+    facts: &Facts,
+    state: &Facts,
+    journal: &mut Journal,
+) -> Result<(), String> {
     for made in changes {
-        let undo = made.inverse(facts).ok_or("the value from before is not known")?;
+        let undo = made.inverse(state).ok_or("the value from before is not known")?;
+        if made.inverse(facts).as_ref() != Some(&undo) {
+            return Err("a fix that was kept has changed the same: run --fix again".to_owned());
+        }
         let entry = Entry { made: made.clone(), undo };
         journal.add(entry).map_err(|error| error.to_string())?;
         made.make().map_err(|error| format!("{}: {error}", made.command()))?;

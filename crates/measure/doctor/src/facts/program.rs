@@ -56,7 +56,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// More connections are not looked at: those with the most bytes are.
 const MOST_SOCKETS: usize = 16;
 
-/// The connections of a program, those that carried most first, [`MOST_SOCKETS`] of them.
+/// The connections of a program, those that carried most first, 16 at most.
 ///
 /// # Errors
 /// The kernel does not list sockets, or there is no such process.

@@ -42,6 +42,11 @@ impl Request {
         if authority.as_str().contains('@') || authority.host().is_empty() {
             return Err(wrong());
         }
+        // A port that is no number of 16 bits is none to the parser.
+        let has_port = authority.as_str().len() > authority.host().len();
+        if has_port && authority.port_u16().is_none() {
+            return Err(wrong());
+        }
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let agent = concat!("longhaul-doctor/", env!("CARGO_PKG_VERSION"));
         Ok(Self {

@@ -15,7 +15,7 @@ use serde::Serialize;
 pub struct Shape {
     /// Round trips in which losses were seen.
     pub loss_events: u32,
-    /// The rate of the second half; none of a download of fewer than [`LEAST_ROUND_TRIPS`].
+    /// The rate of the second half; none of a download of fewer than 20 round trips.
     pub steady_bps: Option<u64>,
     /// Whether that rate stayed the same.
     pub is_even: bool,
