@@ -6,7 +6,10 @@ use host::{
     iproute,
 };
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
 
 /// Devices that pass the rate of the hardware below them.
 const OVER_HARDWARE: [&str; 3] = ["bond", "team", "vlan"];
@@ -38,6 +41,8 @@ pub struct Device {
     pub transmit_ring: Option<(u32, u32)>,
     /// Packets that were received and dropped, since it was made.
     pub receive_drops: u64,
+    /// Processors that take its interrupts; none where it has none of its own, as a virtual device.
+    pub interrupt_processors: Option<usize>,
 }
 
 /// A root queueing discipline, as `tc qdisc show` prints it.
@@ -129,10 +134,23 @@ impl Device {
             offloads: offloads.collect(),
             receive_ring: rings.map(|rings| (rings.receive, rings.most_receive)),
             transmit_ring: rings.map(|rings| (rings.transmit, rings.most_transmit)),
+            interrupt_processors: is_of_hardware.then(|| interrupt_processors(&shown.name)).flatten(),
             receive_drops: host::receive_drops(&shown.name).unwrap_or(0),
             name: shown.name,
         })
     }
+}
+
+/// Processors that take the interrupts of a device.
+fn interrupt_processors(device: &str) -> Option<usize> {
+    let interrupts = fs::read_dir(format!("/sys/class/net/{device}/device/msi_irqs")).ok()?;
+    let mut processors = BTreeSet::new();
+    for interrupt in interrupts.flatten() {
+        let number = interrupt.file_name();
+        let list = format!("/proc/irq/{}/effective_affinity_list", number.to_str()?);
+        processors.insert(fs::read_to_string(list).ok()?.trim().to_owned());
+    }
+    (!processors.is_empty()).then_some(processors.len())
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ pub const RULES: &[Rule] = &[
     Rule { id: "checksum-offload", about: "checksums and scatter-gather", source: "Linux, segmentation-offloads.rst", check: Check::Facts(checksums) },
     Rule { id: "single-segments", about: "segments in a packet to the device (gso_max_segs)", source: "ip-link(8)", check: Check::Facts(single_segments) },
     Rule { id: "receive-ring", about: "the ring of received packets", source: "ethtool(8)", check: Check::Facts(receive_ring) },
+    Rule { id: "interrupts", about: "processors that take the card's interrupts", source: "Linux, scaling.rst", check: Check::Facts(interrupts) },
     Rule { id: "governor", about: "processors that save power", source: "Linux, cpufreq.rst", check: Check::Facts(governor) },
 ];
 
@@ -219,6 +220,19 @@ fn receive_ring(facts: &Facts, _: &Target) -> Option<Finding> {
         direction: Direction::Receive,
         remedy: Remedy::Changes(vec![Change::Rings { device: device.name.clone(), receive: most, transmit }]),
         gain: Gain::NoForm("when they were dropped is not known"),
+    })
+}
+
+fn interrupts(facts: &Facts, target: &Target) -> Option<Finding> {
+    let device = ethernet(facts).filter(|_| target.rate >= VERY_FAST)?;
+    let alone = device.interrupt_processors == Some(1) && facts.host.processors > 1;
+    alone.then(|| finding! {
+        cause: "one processor takes all interrupts of the card".to_owned(),
+        evidence: format!("/proc/irq of {}: one of {} processors", device.name, facts.host.processors),
+        scope: Scope::Sometimes,
+        direction: Direction::Both,
+        remedy: Remedy::Advice(format!("run irqbalance, or give {} more queues (ethtool -L)", device.name), None),
+        gain: PROCESSOR,
     })
 }
 

@@ -186,10 +186,11 @@ const PLANTED: [(&str, Plant); 65] = [
 
 /// Those whose facts need more words.
 #[rustfmt::skip]
-const PLANTED_TOO: [(&str, Plant); 4] = [
+const PLANTED_TOO: [(&str, Plant); 5] = [
     ("path-timestamps", |f| path(f).timestamps = false),
     ("path-packets", |f| { let p = path(f); p.receive_mss = 500; p.packet_bytes = Some(552); }),
     ("path-policer", |f| at_rate(f, 50_000_000, false, 20)),
+    ("interrupts", |f| device(f).interrupt_processors = Some(1)),
     ("governor", |f| f.host.governor = Some("powersave".to_owned())),
 ];
 
@@ -197,7 +198,7 @@ fn target(id: &str) -> Target {
     let target: Target = "1gbit@90ms".parse().unwrap();
     match id {
         "loss-and-window" => Target { loss: "0.01%".parse().unwrap(), ..target },
-        "governor" => "10gbit@1ms".parse().unwrap(),
+        "governor" | "interrupts" => "10gbit@1ms".parse().unwrap(),
         _ => target,
     }
 }
