@@ -70,7 +70,8 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
         return undo(args.json);
     }
     let request = args.peer.as_deref().map(Request::parse).transpose().map_err(Failure::usage)?;
-    let mut facts = Facts { host: Host::gather(request.as_ref().and_then(address)), ..Facts::default() };
+    let mut facts =
+        Facts { host: Host::gather(request.as_ref().and_then(address)), ..Facts::default() };
     facts.sockets = sockets(args)?;
     if let Some(request) = &request {
         errln!("measuring the path from {} for at most 10 s", request.host);
@@ -80,7 +81,9 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let diagnosis = diagnosis::diagnose(&facts, &target);
     let pending = Journal::pending();
     if pending > 0 {
-        errln!("{pending} changes by --fix are in force. Take them back: sudo longhaul doctor --undo");
+        errln!(
+            "{pending} changes by --fix are in force. Take them back: sudo longhaul doctor --undo"
+        );
     }
     match request {
         Some(request) if args.fix && !args.dry_run => fix(&diagnosis, &facts, &request, args.json),
@@ -111,7 +114,8 @@ fn sockets(args: &DoctorArgs) -> Result<Vec<program::Socket>, Failure> {
         (_, Some(port)) => Which::Port(port),
         _ => return Ok(Vec::new()),
     };
-    let failed = |error| Failure::failed(format!("cannot look at the program's connections: {error}"));
+    let failed =
+        |error| Failure::failed(format!("cannot look at the program's connections: {error}"));
     let found = program::gather(which).map_err(failed)?;
     if found.is_empty() {
         errln!("the program has no TCP connection that this user may look at");
@@ -144,7 +148,8 @@ struct Planned {
 }
 
 fn print_plan(diagnosis: &Diagnosis, json: bool) {
-    let tried = diagnosis.findings.iter().filter(|ranked| ::doctor::repair::is_tried(&ranked.finding));
+    let tried =
+        diagnosis.findings.iter().filter(|ranked| ::doctor::repair::is_tried(&ranked.finding));
     let plan: Vec<Planned> = tried
         .map(|ranked| Planned {
             id: ranked.finding.id,
@@ -169,12 +174,7 @@ fn print_plan(diagnosis: &Diagnosis, json: bool) {
     }
 }
 
-fn fix(
-    diagnosis: &Diagnosis,
-    facts: &Facts,
-    request: &Request,
-    json: bool,
-) -> Result<(), Failure> {
+fn fix(diagnosis: &Diagnosis, facts: &Facts, request: &Request, json: bool) -> Result<(), Failure> {
     let stopped = host::stop_flag()
         .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
     let mut journal = Journal::open()?;

@@ -36,10 +36,12 @@ fn done(arguments: &[&str]) -> String {
 fn target_alone_is_judged_without_a_server() {
     alone_in_network(|| {
         let said = done(&TARGET);
-        for part in ["target: 1gbit over 90ms", "receive-buffer (receiving)", "fix:      sysctl -w"] {
+        for part in ["target: 1gbit over 90ms", "receive-buffer (receiving)", "fix:      sysctl -w"]
+        {
             assert!(said.contains(part), "{part} is missing: {said}");
         }
-        let document: Value = serde_json::from_str(&done(&[&TARGET[..], &["--json"]].concat())).unwrap();
+        let document: Value =
+            serde_json::from_str(&done(&[&TARGET[..], &["--json"]].concat())).unwrap();
         let findings = document["findings"].as_array().unwrap();
         let buffer = findings.iter().find(|it| it["id"] == "receive-buffer").unwrap();
         let bps = |key: &str| buffer[key].as_u64().unwrap();

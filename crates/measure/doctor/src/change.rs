@@ -277,9 +277,7 @@ impl Change {
                 device(name)?.offloads.get(offload)? == on
             }
             Self::Mtu { device: name, bytes } => device(name)?.mtu == *bytes,
-            Self::QueueLength { device: name, packets } => {
-                device(name)?.queue_length? == *packets
-            }
+            Self::QueueLength { device: name, packets } => device(name)?.queue_length? == *packets,
             Self::SegmentsPerPacket { device: name, segments } => {
                 device(name)?.segments_per_packet == *segments
             }
@@ -292,9 +290,9 @@ impl Change {
             }
             Self::Route { words, .. } => {
                 let shown = iproute::ip(&["route", "show"]).ok()?;
-                String::from_utf8_lossy(&shown).lines().any(|line| {
-                    line.split_whitespace().eq(words.split_whitespace())
-                })
+                String::from_utf8_lossy(&shown)
+                    .lines()
+                    .any(|line| line.split_whitespace().eq(words.split_whitespace()))
             }
             Self::Governor { name } => {
                 let file = format!("{PROCESSORS}/cpu0/cpufreq/scaling_governor");
@@ -319,9 +317,13 @@ mod tests {
 
     fn facts() -> Facts {
         let mut facts = Facts::default();
-        facts.host.settings.insert("net.ipv4.tcp_rmem".to_owned(), "4096 131072 6291456".to_owned());
+        facts
+            .host
+            .settings
+            .insert("net.ipv4.tcp_rmem".to_owned(), "4096 131072 6291456".to_owned());
         facts.host.governor = Some("powersave".to_owned());
-        facts.host.route = Some(Route { text: "default via 10.0.0.1 dev v0 window 9000".to_owned() });
+        facts.host.route =
+            Some(Route { text: "default via 10.0.0.1 dev v0 window 9000".to_owned() });
         facts.host.device = Some(Device {
             name: "v0".to_owned(),
             mtu: 576,
@@ -367,10 +369,7 @@ mod tests {
                 "tc qdisc del dev v0 root",
             ),
             (
-                Change::Route {
-                    words: route.to_owned(),
-                    before: format!("{route} window 9000"),
-                },
+                Change::Route { words: route.to_owned(), before: format!("{route} window 9000") },
                 "ip route replace default via 10.0.0.1 dev v0",
             ),
             (

@@ -84,7 +84,8 @@ pub fn diagnose(facts: &Facts, target: &Target) -> Diagnosis {
     let (modelled, others): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|finding| finding.gain == Gain::Modelled);
     let mut findings = Ranking { facts, target }.of(modelled);
-    let mut others: Vec<Ranked> = others.into_iter().map(|finding| ranked(facts, finding)).collect();
+    let mut others: Vec<Ranked> =
+        others.into_iter().map(|finding| ranked(facts, finding)).collect();
     others.sort_by_key(|ranked| ranked.finding.scope);
     findings.extend(others);
     Diagnosis {

@@ -68,7 +68,9 @@ impl Limit {
         let Facts { host, sockets, path } = facts;
         match self {
             Self::LineRate => host.device.iter_mut().for_each(|it| it.line_rate_bps = None),
-            Self::ProgramSendBuffer => sockets.iter_mut().for_each(|it| it.sets_send_buffer = false),
+            Self::ProgramSendBuffer => {
+                sockets.iter_mut().for_each(|it| it.sets_send_buffer = false)
+            }
             Self::ProgramReceiveBuffer => {
                 sockets.iter_mut().for_each(|it| it.sets_receive_buffer = false);
             }

@@ -45,7 +45,9 @@ pub enum JournalError {
         error: io::Error,
     },
     /// Its file is not one.
-    #[error("the journal {path} cannot be read ({error}). Look at it, take back by hand what it lists, and remove it")]
+    #[error(
+        "the journal {path} cannot be read ({error}). Look at it, take back by hand what it lists, and remove it"
+    )]
     Unreadable {
         /// Where it is.
         path: String,

@@ -100,7 +100,8 @@ pub fn segment(facts: &Facts, direction: Direction) -> (Bytes, Bytes) {
     }
     let measured = facts.path.as_ref().and_then(|path| path.packet_bytes);
     packet = packet.min(measured.map_or(packet, u64::from)).max(HEADERS + TIMESTAMPS + 1);
-    let timestamps = if facts.host.number("net.ipv4.tcp_timestamps") == Some(0) { 0 } else { TIMESTAMPS };
+    let timestamps =
+        if facts.host.number("net.ipv4.tcp_timestamps") == Some(0) { 0 } else { TIMESTAMPS };
     (Bytes::new(packet - HEADERS - timestamps), Bytes::new(packet))
 }
 
@@ -168,7 +169,9 @@ pub fn window(facts: &Facts, payload: Bytes, direction: Direction) -> Option<Byt
             let most = host.three("net.ipv4.tcp_wmem").map(|[.., most]| Bytes::new(most));
             limits.extend(most.map(buffers::send_window));
             let set = facts.sockets.iter().filter(|socket| socket.sets_send_buffer);
-            limits.extend(set.map(|socket| buffers::send_window(Bytes::new(socket.send_buffer_bytes))));
+            limits.extend(
+                set.map(|socket| buffers::send_window(Bytes::new(socket.send_buffer_bytes))),
+            );
             let locked = route.filter(|route| route.is_locked("cwnd"));
             limits.extend(locked.and_then(|route| route.number("cwnd")).map(segments));
         }
@@ -217,8 +220,7 @@ mod tests {
     fn share_of_old_kernels_follows_their_shifts() {
         for scale in -3..=3_i64 {
             let space = 1_u64 << 20;
-            let window =
-                if scale <= 0 { space >> -scale } else { space - (space >> scale) };
+            let window = if scale <= 0 { space >> -scale } else { space - (space >> scale) };
             assert!((old_share(scale) - window as f64 / space as f64).abs() < 1e-9, "{scale}");
         }
         assert!(old_share(i64::MIN) > 0.0 && old_share(i64::MAX) <= 1.0);
@@ -244,7 +246,8 @@ mod tests {
     #[test]
     fn route_and_memory_limit_the_window() {
         let mut facts = Facts::default();
-        facts.host.route = Some(Route { text: "default dev v0 window 65536 cwnd lock 20".to_owned() });
+        facts.host.route =
+            Some(Route { text: "default dev v0 window 65536 cwnd lock 20".to_owned() });
         let at = |facts: &Facts, direction| window(facts, Bytes::new(1448), direction);
         assert_eq!(at(&facts, Direction::Receive), Some(Bytes::new(65_536)));
         assert_eq!(at(&facts, Direction::Send), Some(Bytes::new(20 * 1448)));

@@ -156,7 +156,10 @@ pub fn megabits(rate: Rate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{diagnosis::diagnose, rules::tests::{set, tuned}};
+    use crate::{
+        diagnosis::diagnose,
+        rules::tests::{set, tuned},
+    };
 
     #[test]
     fn text_has_cause_evidence_gain_fix_and_undo() {
@@ -188,6 +191,8 @@ mod tests {
     #[test]
     fn silence_is_said() {
         let diagnosis = diagnose(&tuned(), &"1gbit@90ms".parse().unwrap());
-        assert!(text(&diagnosis).ends_with("nothing found that keeps a transfer below the target\n"));
+        assert!(
+            text(&diagnosis).ends_with("nothing found that keeps a transfer below the target\n")
+        );
     }
 }

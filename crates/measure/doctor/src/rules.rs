@@ -49,7 +49,14 @@ impl Rule {
 
 /// All rules, in the order of the page.
 pub fn all() -> impl Iterator<Item = Rule> {
-    let tables = [buffers::RULES, congestion::RULES, device::RULES, route::RULES, program::RULES, path::RULES];
+    let tables = [
+        buffers::RULES,
+        congestion::RULES,
+        device::RULES,
+        route::RULES,
+        program::RULES,
+        path::RULES,
+    ];
     settings::rules().chain(tables.into_iter().flatten().copied())
 }
 

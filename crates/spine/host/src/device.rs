@@ -215,7 +215,9 @@ impl Device {
     /// A file of its directory in sysfs, without the line's end. None where there is no such file, or it cannot be read.
     pub fn attribute(&self, name: &str) -> Option<String> {
         let mut text = String::new();
-        File::from(self.open_in_sysfs(name, OFlags::empty()).ok()?).read_to_string(&mut text).ok()?;
+        File::from(self.open_in_sysfs(name, OFlags::empty()).ok()?)
+            .read_to_string(&mut text)
+            .ok()?;
         Some(text.trim().to_owned())
     }
 

@@ -176,9 +176,8 @@ fn ask<T>(device: &str, structure: &mut T) -> io::Result<bool> {
     request.ifr_ifru.ifru_data = std::ptr::from_mut(structure).cast();
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     // SAFETY: each request above reads and writes the structure that it is made with, which outlives the call.
-    let answer = unsafe {
-        libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request)
-    };
+    let answer =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
     if answer >= 0 {
         return Ok(true);
     }

@@ -118,9 +118,8 @@ impl Device {
         // Others, such as TAP and veth devices, name a rate that means nothing.
         let is_of_hardware = shown.driver.as_deref().is_none_or(|it| OVER_HARDWARE.contains(&it));
         let discipline = iproute::tc(&["qdisc", "show", "dev", &shown.name, "root"]).ok();
-        let discipline = discipline.and_then(|text| {
-            Discipline::parse(String::from_utf8_lossy(&text).lines().next()?)
-        });
+        let discipline = discipline
+            .and_then(|text| Discipline::parse(String::from_utf8_lossy(&text).lines().next()?));
         Some(Self {
             is_ethernet: shown.is_ethernet(),
             mtu: shown.mtu,
@@ -134,7 +133,9 @@ impl Device {
             offloads: offloads.collect(),
             receive_ring: rings.map(|rings| (rings.receive, rings.most_receive)),
             transmit_ring: rings.map(|rings| (rings.transmit, rings.most_transmit)),
-            interrupt_processors: is_of_hardware.then(|| interrupt_processors(&shown.name)).flatten(),
+            interrupt_processors: is_of_hardware
+                .then(|| interrupt_processors(&shown.name))
+                .flatten(),
             receive_drops: host::receive_drops(&shown.name).unwrap_or(0),
             name: shown.name,
         })

@@ -150,9 +150,8 @@ pub const SETTINGS: [&str; 35] = [
 impl Host {
     /// Reads the facts of this host, towards `peer` if there is one and else along the default route.
     pub fn gather(peer: Option<IpAddr>) -> Self {
-        let settings = SETTINGS.iter().filter_map(|key| {
-            Some(((*key).to_owned(), sysctl::read(key).ok()?))
-        });
+        let settings =
+            SETTINGS.iter().filter_map(|key| Some(((*key).to_owned(), sysctl::read(key).ok()?)));
         let route = route_to(peer);
         let device = route.as_ref().and_then(|route| route.value("dev")).and_then(Device::gather);
         let memory = TcpMemory::read().ok();
@@ -193,7 +192,7 @@ impl Host {
 fn route_to(peer: Option<IpAddr>) -> Option<Route> {
     let family = if peer.is_some_and(|peer| peer.is_ipv6()) { "-6" } else { "-4" };
     let lines = |arguments: &[&str]| {
-        let text = iproute::ip(&[&[family, "route", "show"], arguments].concat()).ok()?;
+        let text = iproute::ip(&[&[family, "route", "show"][..], arguments].concat()).ok()?;
         Some(String::from_utf8_lossy(&text).into_owned())
     };
     let shown = match peer {
@@ -251,7 +250,8 @@ mod tests {
 
     #[test]
     fn values_of_a_route_are_found_and_removed() {
-        let route = Route { text: "default via 10.0.0.1 dev v0 mtu lock 1400 window 65536".to_owned() };
+        let route =
+            Route { text: "default via 10.0.0.1 dev v0 mtu lock 1400 window 65536".to_owned() };
         assert_eq!((route.number("mtu"), route.number("window")), (Some(1400), Some(65536)));
         assert_eq!((route.value("dev"), route.number("cwnd")), (Some("v0"), None));
         assert!(route.is_locked("mtu") && !route.is_locked("window"));

@@ -65,14 +65,18 @@ pub fn gather(which: Which) -> io::Result<Vec<Socket>> {
     let mut found = kernel.connections(false)?;
     found.extend(kernel.connections(true)?);
     let owners = match which {
-        Which::Process(pid) => descriptors(pid)?.into_iter().map(|(inode, fd)| (inode, (pid, fd))).collect(),
+        Which::Process(pid) => {
+            descriptors(pid)?.into_iter().map(|(inode, fd)| (inode, (pid, fd))).collect()
+        }
         Which::Port(port) => {
             found.retain(|socket| socket.local.port() == port || socket.peer.port() == port);
             owners()
         }
     };
     found.retain(|socket| owners.contains_key(&socket.inode));
-    found.sort_by_key(|socket| std::cmp::Reverse(socket.info.sent.get().max(socket.info.received.get())));
+    found.sort_by_key(|socket| {
+        std::cmp::Reverse(socket.info.sent.get().max(socket.info.received.get()))
+    });
     found.truncate(MOST_SOCKETS);
     let mut pids: Vec<u32> = found.iter().map(|socket| owners[&socket.inode].0).collect();
     pids.sort_unstable();
@@ -84,11 +88,16 @@ pub fn gather(which: Which) -> io::Result<Vec<Socket>> {
 fn describe(socket: &TcpSocket, (pid, fd): (u32, i32), busy: &BTreeMap<u32, Busy>) -> Socket {
     let set = taken(pid, fd).and_then(host::set_buffers).unwrap_or_default();
     let info = &socket.info;
-    let share = |part: Duration| if info.busy.is_zero() { 0.0 } else { part.as_secs_f64() / info.busy.as_secs_f64() };
+    let share = |part: Duration| {
+        if info.busy.is_zero() { 0.0 } else { part.as_secs_f64() / info.busy.as_secs_f64() }
+    };
     let busy = busy.get(&pid).copied().unwrap_or_default();
     Socket {
         pid,
-        program: fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned(),
+        program: fs::read_to_string(format!("/proc/{pid}/comm"))
+            .unwrap_or_default()
+            .trim()
+            .to_owned(),
         local: socket.local.to_string(),
         peer: socket.peer.to_string(),
         rtt_us: info.rtt_us,

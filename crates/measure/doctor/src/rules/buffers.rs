@@ -148,7 +148,13 @@ fn send_buffer(facts: &Facts, target: &Target) -> Option<Finding> {
 }
 
 fn fixed_receive_buffer(facts: &Facts, target: &Target) -> Option<Finding> {
-    fixed_buffer(facts, target, "net.core.rmem_max", Direction::Receive, limits::receive_share(facts))
+    fixed_buffer(
+        facts,
+        target,
+        "net.core.rmem_max",
+        Direction::Receive,
+        limits::receive_share(facts),
+    )
 }
 
 fn fixed_send_buffer(facts: &Facts, target: &Target) -> Option<Finding> {
@@ -213,7 +219,11 @@ fn first_receive_buffer(facts: &Facts, _: &Target) -> Option<Finding> {
     let kernel = facts.host.kernel?;
     let mtu = facts.host.device.as_ref().filter(|device| device.is_ethernet)?.mtu;
     let [least, first, most] = facts.host.three(RMEM)?;
-    if kernel < KernelVersion::new(4, 19, 86) || mtu < LARGE_MTU || first > 131_072 || most <= 1 << 20 {
+    if kernel < KernelVersion::new(4, 19, 86)
+        || mtu < LARGE_MTU
+        || first > 131_072
+        || most <= 1 << 20
+    {
         return None;
     }
     Some(finding! {
@@ -248,13 +258,15 @@ fn backlog(facts: &Facts, _: &Target) -> Option<Finding> {
     let key = "net.core.netdev_max_backlog";
     let (drops, most) = (facts.host.backlog_drops?, facts.host.number(key)?);
     let wanted = (most.max(500) * 4).min(250_000);
-    (drops > 0 && most < wanted).then(|| finding! {
-        cause: "packets were dropped because a processor did not take them in time".to_owned(),
-        evidence: format!("{drops} drops in /proc/net/softnet_stat; {key} is {most}"),
-        scope: Scope::Sometimes,
-        direction: Direction::Receive,
-        remedy: Remedy::Changes(vec![Change::setting(key, wanted)]),
-        gain: Gain::NoForm("when they were dropped is not known"),
+    (drops > 0 && most < wanted).then(|| {
+        finding! {
+            cause: "packets were dropped because a processor did not take them in time".to_owned(),
+            evidence: format!("{drops} drops in /proc/net/softnet_stat; {key} is {most}"),
+            scope: Scope::Sometimes,
+            direction: Direction::Receive,
+            remedy: Remedy::Changes(vec![Change::setting(key, wanted)]),
+            gain: Gain::NoForm("when they were dropped is not known"),
+        }
     })
 }
 

@@ -49,7 +49,8 @@ fn better(facts: &Facts, from: &[&'static str]) -> Option<&'static str> {
     let has = |key: &str, name: &str| {
         settings.get(key).is_some_and(|names| names.split(' ').any(|it| it == name))
     };
-    let keys = ["net.ipv4.tcp_allowed_congestion_control", "net.ipv4.tcp_available_congestion_control"];
+    let keys =
+        ["net.ipv4.tcp_allowed_congestion_control", "net.ipv4.tcp_available_congestion_control"];
     keys.iter().find_map(|key| from.iter().copied().find(|name| has(key, name)))
 }
 
@@ -61,7 +62,9 @@ fn congestion_control(facts: &Facts, _: &Target) -> Option<Finding> {
     let better = better(facts, &["cubic", "bbr"])?;
     let route = facts.host.route.as_ref().filter(|route| route.value("congctl").is_some());
     let change = match route {
-        Some(route) => Change::Route { words: route.without("congctl").text, before: route.text.clone() },
+        Some(route) => {
+            Change::Route { words: route.without("congctl").text, before: route.text.clone() }
+        }
         None => Change::setting(KEY, better),
     };
     Some(finding! {

@@ -11,20 +11,90 @@ use crate::{
 use units::Rate;
 
 pub const RULES: &[Rule] = &[
-    Rule { id: "line-rate", about: "a link slower than the target", source: "ethtool(8)", check: Check::Facts(line_rate) },
-    Rule { id: "half-duplex", about: "a link that carries one direction at a time", source: "ethtool(8)", check: Check::Facts(half_duplex) },
-    Rule { id: "small-mtu", about: "packets smaller than the link's usual ones", source: "IEEE 802.3; crate model", check: Check::Facts(small_mtu) },
-    Rule { id: "large-mtu", about: "large packets without probes of the path's MTU", source: "RFC 4821; ESnet, fasterdata", check: Check::Facts(large_mtu) },
-    Rule { id: "shaper", about: "a discipline that shapes below the target", source: "tc(8); crate model", check: Check::Facts(shaper) },
-    Rule { id: "emulated-path", about: "a discipline that delays or loses packets", source: "tc-netem(8)", check: Check::Facts(emulated_path) },
-    Rule { id: "short-queue", about: "a queue of few packets at the device", source: "tc-pfifo(8)", check: Check::Facts(short_queue) },
-    Rule { id: "segmentation-offload", about: "TSO and GSO", source: "Linux, segmentation-offloads.rst", check: Check::Facts(segmentation) },
-    Rule { id: "receive-offload", about: "GRO", source: "Linux, segmentation-offloads.rst", check: Check::Facts(receive_offload) },
-    Rule { id: "checksum-offload", about: "checksums and scatter-gather", source: "Linux, segmentation-offloads.rst", check: Check::Facts(checksums) },
-    Rule { id: "single-segments", about: "segments in a packet to the device (gso_max_segs)", source: "ip-link(8)", check: Check::Facts(single_segments) },
-    Rule { id: "receive-ring", about: "the ring of received packets", source: "ethtool(8)", check: Check::Facts(receive_ring) },
-    Rule { id: "interrupts", about: "processors that take the card's interrupts", source: "Linux, scaling.rst", check: Check::Facts(interrupts) },
-    Rule { id: "governor", about: "processors that save power", source: "Linux, cpufreq.rst", check: Check::Facts(governor) },
+    Rule {
+        id: "line-rate",
+        about: "a link slower than the target",
+        source: "ethtool(8)",
+        check: Check::Facts(line_rate),
+    },
+    Rule {
+        id: "half-duplex",
+        about: "a link that carries one direction at a time",
+        source: "ethtool(8)",
+        check: Check::Facts(half_duplex),
+    },
+    Rule {
+        id: "small-mtu",
+        about: "packets smaller than the link's usual ones",
+        source: "IEEE 802.3; crate model",
+        check: Check::Facts(small_mtu),
+    },
+    Rule {
+        id: "large-mtu",
+        about: "large packets without probes of the path's MTU",
+        source: "RFC 4821; ESnet, fasterdata",
+        check: Check::Facts(large_mtu),
+    },
+    Rule {
+        id: "shaper",
+        about: "a discipline that shapes below the target",
+        source: "tc(8); crate model",
+        check: Check::Facts(shaper),
+    },
+    Rule {
+        id: "emulated-path",
+        about: "a discipline that delays or loses packets",
+        source: "tc-netem(8)",
+        check: Check::Facts(emulated_path),
+    },
+    Rule {
+        id: "short-queue",
+        about: "a queue of few packets at the device",
+        source: "tc-pfifo(8)",
+        check: Check::Facts(short_queue),
+    },
+    Rule {
+        id: "segmentation-offload",
+        about: "TSO and GSO",
+        source: "Linux, segmentation-offloads.rst",
+        check: Check::Facts(segmentation),
+    },
+    Rule {
+        id: "receive-offload",
+        about: "GRO",
+        source: "Linux, segmentation-offloads.rst",
+        check: Check::Facts(receive_offload),
+    },
+    Rule {
+        id: "checksum-offload",
+        about: "checksums and scatter-gather",
+        source: "Linux, segmentation-offloads.rst",
+        check: Check::Facts(checksums),
+    },
+    Rule {
+        id: "single-segments",
+        about: "segments in a packet to the device (gso_max_segs)",
+        source: "ip-link(8)",
+        check: Check::Facts(single_segments),
+    },
+    Rule {
+        id: "receive-ring",
+        about: "the ring of received packets",
+        source: "ethtool(8)",
+        check: Check::Facts(receive_ring),
+    },
+    Rule {
+        id: "interrupts",
+        about: "processors that take the card's interrupts",
+        source: "Linux, scaling.rst",
+        check: Check::Facts(interrupts),
+    },
+    Rule {
+        id: "governor",
+        about: "processors that save power",
+        source: "Linux, cpufreq.rst",
+        check: Check::Facts(governor),
+    },
 ];
 
 /// From this rate on, work for each packet is what a processor is busy with.
@@ -120,14 +190,17 @@ fn default_discipline(device: &Device) -> Change {
 
 fn emulated_path(facts: &Facts, _: &Target) -> Option<Finding> {
     let device = facts.host.device.as_ref().filter(|device| device.discipline.kind == "netem")?;
-    let does = ["delay", "loss", "corrupt", "reorder"].map(|name| device.discipline.value(name).is_some());
-    does.contains(&true).then(|| finding! {
-        cause: "this host delays or loses what it sends, as a test of a path does".to_owned(),
-        evidence: format!("{} has netem {}", device.name, device.discipline.parameters),
-        scope: Scope::Always,
-        direction: Direction::Send,
-        remedy: Remedy::Changes(vec![default_discipline(device)]),
-        gain: Gain::NoForm("the path without it is not known"),
+    let does =
+        ["delay", "loss", "corrupt", "reorder"].map(|name| device.discipline.value(name).is_some());
+    does.contains(&true).then(|| {
+        finding! {
+            cause: "this host delays or loses what it sends, as a test of a path does".to_owned(),
+            evidence: format!("{} has netem {}", device.name, device.discipline.parameters),
+            scope: Scope::Always,
+            direction: Direction::Send,
+            remedy: Remedy::Changes(vec![default_discipline(device)]),
+            gain: Gain::NoForm("the path without it is not known"),
+        }
     })
 }
 
@@ -139,9 +212,10 @@ fn short_queue(facts: &Facts, _: &Target) -> Option<Finding> {
         ("pfifo_fast", _) => {
             (device.queue_length?, Change::QueueLength { device: name, packets: USUAL_LENGTH })
         }
-        ("pfifo", Some(length)) => {
-            (length, Change::Discipline { device: name, words: format!("pfifo limit {USUAL_LENGTH}") })
-        }
+        ("pfifo", Some(length)) => (
+            length,
+            Change::Discipline { device: name, words: format!("pfifo limit {USUAL_LENGTH}") },
+        ),
         _ => return None,
     };
     (length < SHORT).then(|| finding! {
@@ -164,7 +238,11 @@ fn off<'n>(facts: &Facts, target: &Target, names: &[&'n str]) -> Option<Vec<&'n 
 
 fn offloads(facts: &Facts, off: &[&str], direction: Direction, cause: &str) -> Option<Finding> {
     let device = ethernet(facts)?;
-    let on = |offload: &&str| Change::Offload { device: device.name.clone(), offload: (*offload).to_owned(), on: true };
+    let on = |offload: &&str| Change::Offload {
+        device: device.name.clone(),
+        offload: (*offload).to_owned(),
+        on: true,
+    };
     Some(finding! {
         cause: cause.to_owned(),
         evidence: format!("{} of {}: off", off.join(", "), device.name),
@@ -182,17 +260,32 @@ fn segmentation(facts: &Facts, target: &Target) -> Option<Finding> {
     if ["tx", "sg"].iter().any(|needed| device.offloads.get(*needed) == Some(&false)) {
         return None;
     }
-    offloads(facts, &off, Direction::Send, "TCP makes each packet by itself: the processor is busy with packets before the link is full")
+    offloads(
+        facts,
+        &off,
+        Direction::Send,
+        "TCP makes each packet by itself: the processor is busy with packets before the link is full",
+    )
 }
 
 fn receive_offload(facts: &Facts, target: &Target) -> Option<Finding> {
     let off = off(facts, target, &["gro"])?;
-    offloads(facts, &off, Direction::Receive, "each received packet passes the stack by itself, and each pair of them is acknowledged")
+    offloads(
+        facts,
+        &off,
+        Direction::Receive,
+        "each received packet passes the stack by itself, and each pair of them is acknowledged",
+    )
 }
 
 fn checksums(facts: &Facts, target: &Target) -> Option<Finding> {
     let off = off(facts, target, &["rx", "tx", "sg"])?;
-    offloads(facts, &off, Direction::Both, "the processor makes or verifies checksums, and cannot hand over packets of many segments")
+    offloads(
+        facts,
+        &off,
+        Direction::Both,
+        "the processor makes or verifies checksums, and cannot hand over packets of many segments",
+    )
 }
 
 fn single_segments(facts: &Facts, target: &Target) -> Option<Finding> {
@@ -239,12 +332,14 @@ fn interrupts(facts: &Facts, target: &Target) -> Option<Finding> {
 fn governor(facts: &Facts, target: &Target) -> Option<Finding> {
     let governor = facts.host.governor.as_deref()?;
     let saves = matches!(governor, "powersave" | "conservative");
-    (saves && target.rate >= VERY_FAST).then(|| finding! {
-        cause: "processors slow down between packets".to_owned(),
-        evidence: format!("the governor is {governor}"),
-        scope: Scope::Sometimes,
-        direction: Direction::Both,
-        remedy: Remedy::Changes(vec![Change::Governor { name: "performance".to_owned() }]),
-        gain: PROCESSOR,
+    (saves && target.rate >= VERY_FAST).then(|| {
+        finding! {
+            cause: "processors slow down between packets".to_owned(),
+            evidence: format!("the governor is {governor}"),
+            scope: Scope::Sometimes,
+            direction: Direction::Both,
+            remedy: Remedy::Changes(vec![Change::Governor { name: "performance".to_owned() }]),
+            gain: PROCESSOR,
+        }
     })
 }

@@ -12,15 +12,60 @@ use crate::{
 use units::{Bytes, Rate};
 
 pub const RULES: &[Rule] = &[
-    Rule { id: "path-black-hole", about: "large packets that vanish", source: "RFC 2923, RFC 4821", check: Check::Facts(black_hole) },
-    Rule { id: "path-window-scaling", about: "window scaling that the peer or a middlebox removes", source: "RFC 7323", check: Check::Facts(window_scaling) },
-    Rule { id: "path-sack", about: "selective acknowledgements that the peer or a middlebox removes", source: "RFC 2018", check: Check::Facts(sack) },
-    Rule { id: "path-timestamps", about: "timestamps that the peer or a middlebox removes", source: "RFC 7323", check: Check::Facts(timestamps) },
-    Rule { id: "path-packets", about: "packets smaller than usual", source: "RFC 1191; crate model", check: Check::Facts(packets) },
-    Rule { id: "path-loss", about: "losses", source: "RFC 9438; crate model", check: Check::Facts(loss) },
-    Rule { id: "path-policer", about: "a rate that drops without a queue", source: "Flach et al., SIGCOMM 2016", check: Check::Facts(policer) },
-    Rule { id: "path-rate", about: "a rate with a queue: a slow link or a shaper", source: "Flach et al., SIGCOMM 2016", check: Check::Facts(rate) },
-    Rule { id: "peer-window", about: "the sender's window or buffer", source: "RFC 9293; crate model", check: Check::Facts(peer_window) },
+    Rule {
+        id: "path-black-hole",
+        about: "large packets that vanish",
+        source: "RFC 2923, RFC 4821",
+        check: Check::Facts(black_hole),
+    },
+    Rule {
+        id: "path-window-scaling",
+        about: "window scaling that the peer or a middlebox removes",
+        source: "RFC 7323",
+        check: Check::Facts(window_scaling),
+    },
+    Rule {
+        id: "path-sack",
+        about: "selective acknowledgements that the peer or a middlebox removes",
+        source: "RFC 2018",
+        check: Check::Facts(sack),
+    },
+    Rule {
+        id: "path-timestamps",
+        about: "timestamps that the peer or a middlebox removes",
+        source: "RFC 7323",
+        check: Check::Facts(timestamps),
+    },
+    Rule {
+        id: "path-packets",
+        about: "packets smaller than usual",
+        source: "RFC 1191; crate model",
+        check: Check::Facts(packets),
+    },
+    Rule {
+        id: "path-loss",
+        about: "losses",
+        source: "RFC 9438; crate model",
+        check: Check::Facts(loss),
+    },
+    Rule {
+        id: "path-policer",
+        about: "a rate that drops without a queue",
+        source: "Flach et al., SIGCOMM 2016",
+        check: Check::Facts(policer),
+    },
+    Rule {
+        id: "path-rate",
+        about: "a rate with a queue: a slow link or a shaper",
+        source: "Flach et al., SIGCOMM 2016",
+        check: Check::Facts(rate),
+    },
+    Rule {
+        id: "peer-window",
+        about: "the sender's window or buffer",
+        source: "RFC 9293; crate model",
+        check: Check::Facts(peer_window),
+    },
 ];
 
 /// A segment for paths with tunnels: the least MTU of IPv6, less headers.
@@ -135,7 +180,8 @@ fn loss(facts: &Facts, _: &Target) -> Option<Finding> {
 fn policer(facts: &Facts, target: &Target) -> Option<Finding> {
     let path = facts.path.as_ref()?;
     let steady = path.rate_bps.filter(|bps| below(*bps, target))?;
-    let drops = path.shape.loss_events >= LEAST_EVENTS && !path.shape.is_queued(path.handshake_rtt_us);
+    let drops =
+        path.shape.loss_events >= LEAST_EVENTS && !path.shape.is_queued(path.handshake_rtt_us);
     drops.then(|| finding! {
         cause: format!("the path drops what exceeds {}, without a queue, as a policer does", megabits(steady)),
         evidence: format!(

@@ -12,10 +12,30 @@ use model::buffers;
 use units::Bytes;
 
 pub const RULES: &[Rule] = &[
-    Rule { id: "program-receive-buffer", about: "a receive buffer that the program has set (SO_RCVBUF)", source: "socket(7); crate model", check: Check::Facts(receive_buffer) },
-    Rule { id: "program-send-buffer", about: "a send buffer that the program has set (SO_SNDBUF)", source: "socket(7); crate model", check: Check::Facts(send_buffer) },
-    Rule { id: "program-processor", about: "a thread that uses a whole processor", source: "proc(5)", check: Check::Facts(processor) },
-    Rule { id: "program-disk", about: "a thread that waits for a disk", source: "proc(5)", check: Check::Facts(disk) },
+    Rule {
+        id: "program-receive-buffer",
+        about: "a receive buffer that the program has set (SO_RCVBUF)",
+        source: "socket(7); crate model",
+        check: Check::Facts(receive_buffer),
+    },
+    Rule {
+        id: "program-send-buffer",
+        about: "a send buffer that the program has set (SO_SNDBUF)",
+        source: "socket(7); crate model",
+        check: Check::Facts(send_buffer),
+    },
+    Rule {
+        id: "program-processor",
+        about: "a thread that uses a whole processor",
+        source: "proc(5)",
+        check: Check::Facts(processor),
+    },
+    Rule {
+        id: "program-disk",
+        about: "a thread that waits for a disk",
+        source: "proc(5)",
+        check: Check::Facts(disk),
+    },
 ];
 
 /// From this share on, a thread has no time left.
@@ -35,7 +55,11 @@ fn set_buffer(
     (direction, limit, option): (Direction, Limit, &str),
 ) -> Option<Finding> {
     let product = target.rate.times(target.round_trip);
-    let socket = facts.sockets.iter().filter(|socket| is_set(socket)).min_by_key(|socket| window_of(socket))?;
+    let socket = facts
+        .sockets
+        .iter()
+        .filter(|socket| is_set(socket))
+        .min_by_key(|socket| window_of(socket))?;
     let window = window_of(socket);
     (window < product).then(|| finding! {
         cause: format!("{} sets {option}: {window} are under way at most, and the kernel does not tune that buffer", name(socket)),

@@ -10,11 +10,36 @@ use crate::{
 };
 
 pub const RULES: &[Rule] = &[
-    Rule { id: "route-window", about: "a window on the route", source: SOURCE, check: Check::Facts(window) },
-    Rule { id: "route-cwnd", about: "a locked congestion window on the route", source: SOURCE, check: Check::Facts(cwnd) },
-    Rule { id: "route-initcwnd", about: "a first window below ten segments", source: "RFC 6928; ip-route(8)", check: Check::Facts(initcwnd) },
-    Rule { id: "route-mtu", about: "small packets on the route", source: SOURCE, check: Check::Facts(mtu) },
-    Rule { id: "route-advmss", about: "small segments that the route announces", source: SOURCE, check: Check::Facts(advmss) },
+    Rule {
+        id: "route-window",
+        about: "a window on the route",
+        source: SOURCE,
+        check: Check::Facts(window),
+    },
+    Rule {
+        id: "route-cwnd",
+        about: "a locked congestion window on the route",
+        source: SOURCE,
+        check: Check::Facts(cwnd),
+    },
+    Rule {
+        id: "route-initcwnd",
+        about: "a first window below ten segments",
+        source: "RFC 6928; ip-route(8)",
+        check: Check::Facts(initcwnd),
+    },
+    Rule {
+        id: "route-mtu",
+        about: "small packets on the route",
+        source: SOURCE,
+        check: Check::Facts(mtu),
+    },
+    Rule {
+        id: "route-advmss",
+        about: "small segments that the route announces",
+        source: SOURCE,
+        check: Check::Facts(advmss),
+    },
 ];
 
 const SOURCE: &str = "ip-route(8); crate model";
@@ -63,7 +88,11 @@ fn initcwnd(facts: &Facts, _: &Target) -> Option<Finding> {
 }
 
 fn mtu(facts: &Facts, _: &Target) -> Option<Finding> {
-    let cause = |value| format!("the route has packets of {value} bytes: headers take more of each, and each loss costs more of the window");
+    let cause = |value| {
+        format!(
+            "the route has packets of {value} bytes: headers take more of each, and each loss costs more of the window"
+        )
+    };
     metric(facts, "mtu", |value| (1..LEAST_MTU).contains(&value), Direction::Both, cause)
 }
 

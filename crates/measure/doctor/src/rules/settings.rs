@@ -69,7 +69,12 @@ pub fn rules() -> impl Iterator<Item = Rule> {
 }
 
 /// One of the table, for what is usual: no kernel in particular.
-const fn rule(id: &'static str, key: &'static str, is_wrong: fn(i64) -> bool, right: i64) -> SettingRule {
+const fn rule(
+    id: &'static str,
+    key: &'static str,
+    is_wrong: fn(i64) -> bool,
+    right: i64,
+) -> SettingRule {
     SettingRule {
         id,
         key,
@@ -203,7 +208,12 @@ static SETTINGS: [SettingRule; 21] = [
         cause: "TCP hands the device less at a time than a packet with segmentation offload holds",
         direction: Direction::Send,
         gain: Gain::NoForm("the model has no queue between TCP and the device"),
-        ..rule("output-limit", "net.ipv4.tcp_limit_output_bytes", |value| value < 131_072, 1_048_576)
+        ..rule(
+            "output-limit",
+            "net.ipv4.tcp_limit_output_bytes",
+            |value| value < 131_072,
+            1_048_576,
+        )
     },
     SettingRule {
         cause: "a socket takes new data only when hardly any are left to send, so it runs dry",

@@ -62,7 +62,9 @@ pub fn tuned() -> Facts {
         queue_length: Some(1000),
         segments_per_packet: 65_535,
         discipline: Discipline { is_default: true, ..Discipline::default() },
-        offloads: ["rx", "tx", "sg", "tso", "gso", "gro"].map(|name| (name.to_owned(), true)).into(),
+        offloads: ["rx", "tx", "sg", "tso", "gso", "gro"]
+            .map(|name| (name.to_owned(), true))
+            .into(),
         receive_ring: Some((256, 4096)),
         transmit_ring: Some((256, 4096)),
         ..Device::default()
@@ -241,7 +243,8 @@ fn remedies_mend_and_their_inverses_restore() {
         plant(&mut facts);
         let found = find(&facts, &target(id)).remove(0);
         let Remedy::Changes(changes) = &found.remedy else { continue };
-        let inverses: Option<Vec<_>> = changes.iter().map(|change| change.inverse(&facts)).collect();
+        let inverses: Option<Vec<_>> =
+            changes.iter().map(|change| change.inverse(&facts)).collect();
         let mut mended = found.mended(&facts);
         for inverse in inverses.unwrap_or_else(|| panic!("{id} cannot be taken back")) {
             inverse.apply(&mut mended);

@@ -89,7 +89,9 @@ fn damaged_journal_is_refused_and_kept() {
         journal.add(entry()).unwrap();
         drop(journal);
         let files = fs::read_dir(dir.path().join("run")).unwrap().flatten();
-        let file = files.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|kind| kind == "json"));
+        let file = files
+            .map(|entry| entry.path())
+            .find(|path| path.extension().is_some_and(|kind| kind == "json"));
         let file = file.unwrap();
         fs::write(&file, "[{\"made\":").unwrap();
         let refused = Journal::at(directory(dir.path())).unwrap_err().to_string();

@@ -26,7 +26,8 @@ fn found(facts: &Facts) -> Vec<Ranked> {
 }
 
 fn off(offload: Offload) {
-    ethtool::set_offload("v0", offload, false).unwrap_or_else(|error| panic!("{offload:?}: {error}"));
+    ethtool::set_offload("v0", offload, false)
+        .unwrap_or_else(|error| panic!("{offload:?}: {error}"));
 }
 
 /// A cause by the id of its rule.

@@ -50,7 +50,10 @@ fn what_helps_stays_and_the_rest_is_taken_back() {
         let measure = || Ok(rate());
         let attempts =
             repair(&diagnosis, &facts, &mut journal, measure, &stopped, |_| told += 1).unwrap();
-        assert!(of(&attempts, "receive-buffer").kept && !of(&attempts, "sack").kept, "{attempts:?}");
+        assert!(
+            of(&attempts, "receive-buffer").kept && !of(&attempts, "sack").kept,
+            "{attempts:?}"
+        );
         assert_eq!((told, journal.entries().len()), (attempts.len(), 1));
         assert_eq!(sysctl::read(SACK).unwrap(), "0", "it did not help");
         assert_ne!(sysctl::read(RMEM).unwrap(), SMALL);
@@ -72,7 +75,10 @@ fn user_who_ends_it_finds_the_host_as_before() {
         let ended = repair(&diagnosis, &facts, &mut journal, || Ok(rate()), &stopped, tell);
         assert!(matches!(ended, Err(RepairError::Stopped)), "{ended:?}");
         assert!(journal.entries().is_empty());
-        assert_eq!((sysctl::read(RMEM).unwrap(), sysctl::read(SACK).unwrap()), (SMALL.into(), "0".into()));
+        assert_eq!(
+            (sysctl::read(RMEM).unwrap(), sysctl::read(SACK).unwrap()),
+            (SMALL.into(), "0".into())
+        );
     });
 }
 

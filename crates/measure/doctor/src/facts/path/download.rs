@@ -176,7 +176,8 @@ fn download(
     let handshake_rtt_us = tcp_info(&stream).map_err(broken)?.rtt_us;
     let started = Instant::now();
     (&stream).write_all(request.head.as_bytes()).map_err(broken)?;
-    let mut reader = Reader { stream: &stream, buffer: vec![0; CHUNK], head: Vec::new(), status: None };
+    let mut reader =
+        Reader { stream: &stream, buffer: vec![0; CHUNK], head: Vec::new(), status: None };
     let (mut samples, mut last_byte, mut last_sample) = (Vec::new(), started, started);
     let mut received = 0;
     let end = loop {
@@ -248,7 +249,8 @@ impl Reader<'_> {
         if self.status.is_none() {
             let room = MOST_HEAD.saturating_sub(self.head.len()).min(count);
             self.head.extend_from_slice(&self.buffer[..room]);
-            self.status = status_of(&self.head).map_err(|said| io::Error::new(ErrorKind::InvalidData, said))?;
+            self.status = status_of(&self.head)
+                .map_err(|said| io::Error::new(ErrorKind::InvalidData, said))?;
         }
         Ok(count)
     }
@@ -261,12 +263,17 @@ fn status_of(head: &[u8]) -> Result<Option<u16>, String> {
     let parsed = response.parse(head).map_err(|error| format!("with no HTTP ({error})"))?;
     if parsed.is_partial() {
         let is_long = head.len() >= MOST_HEAD;
-        return if is_long { Err(format!("with a header section above {MOST_HEAD} bytes")) } else { Ok(None) };
+        return if is_long {
+            Err(format!("with a header section above {MOST_HEAD} bytes"))
+        } else {
+            Ok(None)
+        };
     }
     match response.code.unwrap_or(0) {
         status @ (200 | 206) => Ok(Some(status)),
         status => {
-            let location = response.headers.iter().find(|it| it.name.eq_ignore_ascii_case("location"));
+            let location =
+                response.headers.iter().find(|it| it.name.eq_ignore_ascii_case("location"));
             let to = location.map(|it| {
                 format!(" to {}", text::printable(&String::from_utf8_lossy(it.value), 200))
             });
@@ -301,7 +308,10 @@ mod tests {
         };
         assert!(said("404 Not Found", &[]).contains("answers 404"));
         let moved = said("302 Found", &[("Location", "http://other.example/\u{1b}[31m")]);
-        assert!(moved.contains("302 to http://other.example/") && !moved.contains('\u{1b}'), "{moved}");
+        assert!(
+            moved.contains("302 to http://other.example/") && !moved.contains('\u{1b}'),
+            "{moved}"
+        );
     }
 
     #[test]

@@ -68,7 +68,9 @@ mod tests {
     fn requests_are_made_of_urls_and_hosts() {
         let request = Request::parse("http://files.example.org:8080/a?b=c").unwrap();
         assert_eq!((request.host.as_str(), request.port), ("files.example.org", 8080));
-        assert!(request.head.starts_with("GET /a?b=c HTTP/1.1\r\nHost: files.example.org:8080\r\n"));
+        assert!(
+            request.head.starts_with("GET /a?b=c HTTP/1.1\r\nHost: files.example.org:8080\r\n")
+        );
         assert!(request.head.ends_with("\r\n\r\n"));
         let request = Request::parse("10.0.0.1").unwrap();
         assert_eq!((request.host.as_str(), request.port), ("10.0.0.1", 80));
@@ -78,7 +80,9 @@ mod tests {
 
     #[test]
     fn what_is_no_request_is_refused() {
-        for text in ["", "http://", "a b", "http://a/\r\nX: y", "http://user:secret@a/", "http://a:99999/"] {
+        for text in
+            ["", "http://", "a b", "http://a/\r\nX: y", "http://user:secret@a/", "http://a:99999/"]
+        {
             assert!(Request::parse(text).is_err(), "{text:?}");
         }
         assert!(matches!(Request::parse("https://a/"), Err(RequestError::Scheme(_))));

@@ -50,8 +50,11 @@ impl Shape {
             .map(|n| rate_bps(samples, middle + n * part, middle + (n + 1) * part))
             .collect();
         let is_even = steady > 0.0 && rates.iter().all(|rate| (rate / steady - 1.0).abs() <= EVEN);
-        let mut rtts: Vec<u32> =
-            samples.iter().filter(|it| it.at_us >= middle && it.rtt_us > 0).map(|it| it.rtt_us).collect();
+        let mut rtts: Vec<u32> = samples
+            .iter()
+            .filter(|it| it.at_us >= middle && it.rtt_us > 0)
+            .map(|it| it.rtt_us)
+            .collect();
         rtts.sort_unstable();
         let early = (0..LEAST_ROUND_TRIPS / 2)
             .map(|n| rate_bps(samples, n * rtt_us, (n + 1) * rtt_us))
@@ -97,7 +100,11 @@ fn rate_bps(samples: &[Sample], from_us: u64, to_us: u64) -> f64 {
         let share = (time - before.at_us) as f64 / (next.at_us - before.at_us).max(1) as f64;
         before.bytes as f64 + share * next.bytes.saturating_sub(before.bytes) as f64
     };
-    if to_us <= from_us { 0.0 } else { (at(to_us) - at(from_us)).max(0.0) * 8e6 / (to_us - from_us) as f64 }
+    if to_us <= from_us {
+        0.0
+    } else {
+        (at(to_us) - at(from_us)).max(0.0) * 8e6 / (to_us - from_us) as f64
+    }
 }
 
 #[cfg(test)]
@@ -105,12 +112,21 @@ mod tests {
     use super::*;
 
     /// Ten seconds at a rate in Mb/s, a sample each 20 ms, with the round trip and what came out of order.
-    fn download(mbps: impl Fn(f64) -> f64, rtt_us: u32, out_of_order: impl Fn(f64) -> u32) -> Vec<Sample> {
+    fn download(
+        mbps: impl Fn(f64) -> f64,
+        rtt_us: u32,
+        out_of_order: impl Fn(f64) -> u32,
+    ) -> Vec<Sample> {
         let mut bytes = 0.0;
         let sample = |n: u64| {
             let at = n as f64 * 0.02;
             bytes += mbps(at) * 1e6 / 8.0 * 0.02;
-            Sample { at_us: n * 20_000, bytes: bytes as u64, out_of_order: out_of_order(at), rtt_us }
+            Sample {
+                at_us: n * 20_000,
+                bytes: bytes as u64,
+                out_of_order: out_of_order(at),
+                rtt_us,
+            }
         };
         (1..=500).map(sample).collect()
     }
