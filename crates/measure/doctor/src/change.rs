@@ -289,10 +289,10 @@ impl Change {
                 words_of(&device(name)?.discipline) == *words
             }
             Self::Route { words, .. } => {
-                let shown = iproute::ip(&["route", "show"]).ok()?;
-                String::from_utf8_lossy(&shown)
-                    .lines()
-                    .any(|line| line.split_whitespace().eq(words.split_whitespace()))
+                let family = if words.contains(':') { "-6" } else { "-4" };
+                let shown = iproute::ip(&[family, "route", "show"]).ok()?;
+                let shown = String::from_utf8_lossy(&shown).into_owned();
+                shown.lines().any(|line| sorted_words(line) == sorted_words(words))
             }
             Self::Governor { name } => {
                 let file = format!("{PROCESSORS}/cpu0/cpufreq/scaling_governor");
@@ -300,6 +300,13 @@ impl Change {
             }
         })
     }
+}
+
+/// The words of a route, in whatever order ip prints them.
+fn sorted_words(route: &str) -> Vec<&str> {
+    let mut words: Vec<&str> = route.split_whitespace().collect();
+    words.sort_unstable();
+    words
 }
 
 /// A discipline as tc takes it; nothing for the kernel's own choice.

@@ -18,6 +18,8 @@ use units::{Bytes, Duration, Probability, Rate};
 /// How long a predicted transfer takes, its start included.
 pub const DURATION: Duration = Duration::from_secs(10);
 
+/// After so many round trips, a rate hardly depends on its start. More of them take time to follow.
+const ENOUGH_ROUND_TRIPS: u64 = 2000;
 /// The largest window without window scaling (RFC 7323).
 const UNSCALED: Bytes = Bytes::new(65_535);
 /// The window that the kernel leaves a socket while it is short of memory (`tcp_adjust_rcv_ssthresh`).
@@ -34,7 +36,7 @@ pub const PASSES: Bytes = Bytes::new(1280);
 /// The first kernel that measures which share of a buffer is payload, in place of `tcp_adv_win_scale`.
 const MEASURES_SHARE: KernelVersion = KernelVersion::new(6, 6, 0);
 
-/// The mean rate of a transfer of [`DURATION`] under these facts. `direction` is a single one.
+/// The mean rate of a transfer of [`DURATION`], or 2000 round trips if that is shorter, under these facts. `direction` is a single one.
 ///
 /// # Errors
 /// No closed form is for it; the text says why.
@@ -59,7 +61,7 @@ pub fn predict(facts: &Facts, target: &Target, direction: Direction) -> Result<R
         window: window(facts, payload, direction),
         initial_window: u32::try_from(number("initcwnd").unwrap_or(INITIAL_WINDOW)).unwrap_or(1),
         ssthresh: facts.host.remembered_ssthresh.filter(|_| sends && remembers(facts)),
-        lasts: DURATION,
+        lasts: DURATION.min(target.round_trip.saturating_mul(ENOUGH_ROUND_TRIPS)),
     })
 }
 

@@ -14,6 +14,9 @@ use std::{
 /// Devices that pass the rate of the hardware below them.
 const OVER_HARDWARE: [&str; 3] = ["bond", "team", "vlan"];
 
+/// Devices without a wire.
+const WHOLE: [&str; 3] = ["veth", "netkit", "tun"];
+
 /// A device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Device {
@@ -35,6 +38,8 @@ pub struct Device {
     pub discipline: Discipline,
     /// Offloads by their names in `ethtool -K`, on or off.
     pub offloads: BTreeMap<String, bool>,
+    /// Whether packets come as another kernel or program made them, of many segments, so that nothing joins them here.
+    pub receives_whole: bool,
     /// Received packets that its ring holds, now and at most.
     pub receive_ring: Option<(u32, u32)>,
     /// Packets to be sent that its ring holds, now and at most.
@@ -121,6 +126,7 @@ impl Device {
         let discipline = discipline
             .and_then(|text| Discipline::parse(String::from_utf8_lossy(&text).lines().next()?));
         Some(Self {
+            receives_whole: shown.driver.as_deref().is_some_and(|it| WHOLE.contains(&it)),
             is_ethernet: shown.is_ethernet(),
             mtu: shown.mtu,
             line_rate_bps: is_of_hardware

@@ -71,6 +71,8 @@ pub const RULES: &[Rule] = &[
 
 const RMEM: &str = "net.ipv4.tcp_rmem";
 const WMEM: &str = "net.ipv4.tcp_wmem";
+/// The share of a receive buffer that is window, of kernels with a fixed one.
+const LEAST_SHARE: f64 = 0.5;
 /// The kernel's own maximum of tcp_rmem before Linux 6.16, and of tcp_wmem.
 const USUAL_RMEM: u64 = 6 << 20;
 const USUAL_WMEM: u64 = 4 << 20;
@@ -102,7 +104,8 @@ fn too_small(most: u64, usual: u64) -> &'static str {
 
 fn receive_buffer(facts: &Facts, target: &Target) -> Option<Finding> {
     let [least, first, most] = facts.host.three(RMEM)?;
-    let share = limits::receive_share(facts);
+    // A smaller share has a rule of its own.
+    let share = limits::receive_share(facts).max(LEAST_SHARE);
     let window = Bytes::new(most).scale(share);
     if is_enough(window, target) {
         return None;

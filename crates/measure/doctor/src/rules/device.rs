@@ -270,6 +270,9 @@ fn segmentation(facts: &Facts, target: &Target) -> Option<Finding> {
 
 fn receive_offload(facts: &Facts, target: &Target) -> Option<Finding> {
     let off = off(facts, target, &["gro"])?;
+    if ethernet(facts)?.receives_whole {
+        return None;
+    }
     offloads(
         facts,
         &off,

@@ -163,8 +163,8 @@ fn packets(facts: &Facts, _: &Target) -> Option<Finding> {
 fn loss(facts: &Facts, _: &Target) -> Option<Finding> {
     let path = facts.path.as_ref().filter(|path| path.shape.loss_events >= LEAST_EVENTS)?;
     let loss = path.loss.filter(|loss| *loss > 0.0)?;
-    // An even rate is a policer's or a full queue's.
-    if path.rate_bps.is_some() {
+    // A policer's, a full queue's, or too few to be what holds an even rate.
+    if path.rate_bps.is_some() || path.peer_window_bytes.is_some() {
         return None;
     }
     Some(finding! {
@@ -180,8 +180,7 @@ fn loss(facts: &Facts, _: &Target) -> Option<Finding> {
 fn policer(facts: &Facts, target: &Target) -> Option<Finding> {
     let path = facts.path.as_ref()?;
     let steady = path.rate_bps.filter(|bps| below(*bps, target))?;
-    let drops =
-        path.shape.loss_events >= LEAST_EVENTS && !path.shape.is_queued(path.handshake_rtt_us);
+    let drops = path.shape.loses_often() && !path.shape.is_queued(path.handshake_rtt_us);
     drops.then(|| finding! {
         cause: format!("the path drops what exceeds {}, without a queue, as a policer does", megabits(steady)),
         evidence: format!(
@@ -202,7 +201,7 @@ fn rate(facts: &Facts, target: &Target) -> Option<Finding> {
     path.shape.is_queued(path.handshake_rtt_us).then(|| finding! {
         cause: format!("a link or shaper of the path passes {}", megabits(steady)),
         evidence: format!(
-            "an even rate, while the round trip grew from {:.1} to {:.1} ms by a queue",
+            "a steady rate, while the round trip grew from {:.1} to {:.1} ms by a queue",
             f64::from(path.handshake_rtt_us) / 1e3, f64::from(path.shape.steady_rtt_us) / 1e3
         ),
         scope: Scope::Always,

@@ -159,3 +159,10 @@ fn black_hole_for_large_packets_is_found() {
         first.undo.as_ref().unwrap()[0].make().unwrap();
     });
 }
+
+#[test]
+fn policer_is_found_by_losses_without_a_queue() {
+    let policed = format!("{LINK} forward.policer={{rate=\"20mbit\",burst=\"200KB\"}}");
+    let found = first(&policed, SENDS, TARGET);
+    assert!(found.starts_with("path-policer "), "{found}");
+}

@@ -40,7 +40,7 @@ fn route(metric: &str) {
 }
 
 #[rustfmt::skip]
-const CAUSES: [Cause; 37] = [
+const CAUSES: [Cause; 36] = [
     ("window-scaling", || set("net.ipv4.tcp_window_scaling", "0")),
     ("receive-autotuning", || set("net.ipv4.tcp_moderate_rcvbuf", "0")),
     ("receive-buffer", || set("net.ipv4.tcp_rmem", "4096 131072 6291456")),
@@ -70,7 +70,6 @@ const CAUSES: [Cause; 37] = [
     ("short-queue", || { ip("link set dev v0 txqueuelen 2"); tc("qdisc add dev v0 root pfifo_fast"); }),
     ("segmentation-offload", || off(Offload::TcpSegmentation)),
     ("segmentation-offload", || off(Offload::GenericSegmentation)),
-    ("receive-offload", || off(Offload::GenericReceive)),
     ("checksum-offload", || off(Offload::TransmitChecksum)),
     ("single-segments", || ip("link set dev v0 gso_max_segs 1")),
     ("route-window", || route("window 65536")),

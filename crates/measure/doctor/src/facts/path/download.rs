@@ -133,14 +133,15 @@ impl Download {
         let measured = shape.steady_bps.filter(|_| segments > 0);
         let loss = measured.map(|_| f64::from(shape.loss_events) / f64::from(segments));
         let is_queued = shape.is_queued(rtt_us);
-        // Even, and it either waits or loses: the path's own rate.
-        let is_rate = shape.is_even && (is_queued || shape.loss_events > 0);
-        let is_window = shape.is_even && !is_queued && shape.loss_events == 0;
-        let in_flight = |bps: u64| (bps as f64 / 8.0 * f64::from(rtt_us) / 1e6) as u64;
         let offers = |name: &str| {
             host::sysctl::read(&format!("net.ipv4.{name}")).is_ok_and(|value| value != "0")
         };
         let offered = ["tcp_window_scaling", "tcp_sack", "tcp_timestamps"].map(offers);
+        // A link that is full, or one that loses what is too much.
+        let is_rate = is_queued || shape.is_even && shape.loses_often();
+        let scales = info.options.window_scaling || !offered[0];
+        let is_window = shape.is_even && !is_rate && scales;
+        let in_flight = |bps: u64| (bps as f64 / 8.0 * f64::from(rtt_us) / 1e6) as u64;
         Path {
             peer: self.peer.to_string(),
             handshake_rtt_us: rtt_us,
@@ -307,9 +308,9 @@ mod tests {
             probe(&request(&server)).unwrap_err().to_string()
         };
         assert!(said("404 Not Found", &[]).contains("answers 404"));
-        let moved = said("302 Found", &[("Location", "http://other.example/\u{1b}[31m")]);
+        let moved = said("302 Found", &[("Location", "http://other.example/\u{202e}")]);
         assert!(
-            moved.contains("302 to http://other.example/") && !moved.contains('\u{1b}'),
+            moved.contains("302 to http://other.example/") && !moved.contains('\u{202e}'),
             "{moved}"
         );
     }

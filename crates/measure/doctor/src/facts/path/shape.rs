@@ -29,6 +29,8 @@ pub struct Shape {
 pub const LEAST_ROUND_TRIPS: u64 = 20;
 /// Parts of the second half whose rates are compared.
 const PARTS: u64 = 8;
+/// Events of loss in a download that are more than chance or the end of slow start.
+const OFTEN: u32 = 10;
 /// How far they may be apart, as a share of their mean.
 const EVEN: f64 = 0.15;
 /// A round trip has grown by a queue if it is so many times that of the handshake.
@@ -66,6 +68,11 @@ impl Shape {
             steady_rtt_us: rtts.get(rtts.len() / 2).copied().unwrap_or(0),
             burst_bps: (early > 2.0 * steady).then_some(early as u64),
         }
+    }
+
+    /// Whether losses are what keeps the rate even.
+    pub fn loses_often(&self) -> bool {
+        self.loss_events >= OFTEN
     }
 
     /// Whether the steady part waited in a queue.
@@ -142,7 +149,8 @@ mod tests {
 
     #[test]
     fn saw_and_growth_are_not_even() {
-        let saw = Shape::of(&download(|at| 50.0 + 50.0 * at.fract(), 100_000, |_| 0), 100_000);
+        let saw =
+            Shape::of(&download(|at| 50.0 + 50.0 * (at / 4.0).fract(), 100_000, |_| 0), 100_000);
         assert!(!saw.is_even, "{saw:?}");
         let grows = Shape::of(&download(|at| 10.0 * at, 100_000, |_| 0), 100_000);
         assert!(!grows.is_even, "{grows:?}");
