@@ -22,6 +22,7 @@ mod compare;
 mod connections;
 mod demo;
 mod depot;
+mod doctor;
 mod export;
 mod failover;
 mod failure;
@@ -79,6 +80,7 @@ enum Command {
     Cc(cc::Command),
     Demo(demo::DemoArgs),
     Depot(Box<depot::DepotArgs>),
+    Doctor(Box<doctor::DoctorArgs>),
     Figure(figure::FigureArgs),
     Get(Box<get::GetArgs>),
     /// Intercept TCP connections of other machines, or of this one, and route them through depots.
@@ -152,6 +154,7 @@ pub fn run() -> ExitCode {
             log.finish();
             result
         }
+        Command::Doctor(args) => doctor::run(&args),
         Command::Figure(args) => figure::run(&args),
         Command::Get(args) => get::run(&args),
         Command::Lab(command) => lab::run(command),

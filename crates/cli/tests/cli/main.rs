@@ -17,6 +17,7 @@ mod depot;
 mod depot_check;
 mod depot_control;
 mod depot_paced;
+mod doctor;
 mod documented_commands;
 mod emulated;
 mod export;

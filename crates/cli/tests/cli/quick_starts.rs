@@ -124,6 +124,14 @@ fn download_over_an_emulated_path_works_as_printed() {
 }
 
 #[test]
+fn slow_transfer_is_explained_as_printed() {
+    let _named = default_network();
+    let _turn = one_of_two();
+    let _down = Down;
+    follow(&["start/slow.md"]);
+}
+
+#[test]
 fn comparison_works_as_printed() {
     let _turn = one_of_two();
     follow(&["start/compare.md"]);

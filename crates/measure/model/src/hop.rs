@@ -2,13 +2,13 @@
 //! One TCP connection of a flow as the closed forms take it: rates, round trip, queue, buffers and loss of its path,
 //! and the law that its congestion control follows. What no form is for is named here.
 //!
-//! Buffers: a receive window is two thirds of an autotuned receive buffer and the whole of a fixed one. A program that found
-//! the send buffer full is told to go on when a third of it is free (Linux's `sk_stream_is_writeable`), so two thirds are
-//! out. The send buffer of a tuned Linux lets large writes out beyond it, so where a small one decides there is no form
+//! Buffers: a receive window is that of [`crate::buffers`] where the receive buffer is autotuned, and the whole of a fixed
+//! one. The send buffer of a tuned Linux lets large writes out beyond it, so where a small one decides there is no form
 //! ([`SMALLEST_SEND_BUFFER`]). Links in series lose by equation 4 of Augusto et al. 2008.
 
 use crate::{
     bbr,
+    buffers::{receive_window, send_window},
     rounds::{Losses, Path, Start},
     window::Rule,
 };
@@ -18,6 +18,8 @@ use scenario::{
 };
 use units::{Bytes, Duration, Probability};
 
+/// Segments that any window allows.
+pub const LEAST_WINDOW: u64 = 2;
 /// A tuned send buffer below this may hold more than its size.
 const SMALLEST_SEND_BUFFER: Bytes = Bytes::new(512 * 1024);
 
@@ -240,6 +242,14 @@ fn law(run: &Run, cc: &str, losses: Losses) -> Result<Law, String> {
             "{cc} has parameters of its own, and the forms are for the default ones"
         ));
     }
+    law_of(cc, losses)
+}
+
+/// The law of a congestion control with its default parameters.
+///
+/// # Errors
+/// No form is for it under these losses.
+pub fn law_of(cc: &str, losses: Losses) -> Result<Law, String> {
     let bare = cc.strip_prefix(Algorithm::PREFIX).unwrap_or(cc);
     if let Some(rule) = Rule::of(bare) {
         return Ok(Law::Window(rule));
@@ -300,9 +310,9 @@ fn window_limit(
         .unwrap_or_else(|| node(hop.to).tcp_rmem_max.unwrap_or(run.tcp.rcvbuf));
     let send = asked(flow.sndbuf, n > 0)
         .unwrap_or_else(|| node(hop.from).tcp_wmem_max.unwrap_or(run.tcp.sndbuf));
-    let window = if run.tcp.autotuning { receive.get() / 3 * 2 } else { receive.get() };
-    let segments = |bytes: u64| (bytes / payload).max(2) as f64;
-    let (window, send_segments) = (segments(window), segments(send.get() / 3 * 2));
+    let window = if run.tcp.autotuning { receive_window(receive) } else { receive };
+    let segments = |bytes: Bytes| (bytes.get() / payload).max(LEAST_WINDOW) as f64;
+    let (window, send_segments) = (segments(window), segments(send_window(send)));
     let decides = send_segments < window && send_segments < product;
     if decides && run.tcp.autotuning && send < SMALLEST_SEND_BUFFER {
         return Err(format!(

@@ -10,12 +10,14 @@
 //!       rounds, window                                  a window's rule, round by round
 //!   timeline    flows that share links, from event to event
 //!     shares, sawtooth                                  weighted max-min, and what a saw leaves of a link
+//! transfer      one transfer between two hosts, without a scenario
 //! method, record_of, unsupported                        as a method of an experiment
 //! ```
 //! `docs/model.md` has each form with its source, domain and error against the simulator. No I/O, no clock; what is random
 //! is averaged over sequences that are always the same.
 
 pub mod bbr;
+pub mod buffers;
 pub mod cardwell;
 mod flow;
 mod forms;
@@ -28,6 +30,7 @@ pub mod rounds;
 pub mod sawtooth;
 pub mod shares;
 mod timeline;
+pub mod transfer;
 mod unsupported;
 pub mod window;
 

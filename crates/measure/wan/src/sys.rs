@@ -200,34 +200,6 @@ pub fn packet_drops(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(statistics.tp_drops.into())
 }
 
-/// Whether a device merges packets irrecoverably (LRO). Devices that cannot tell do not.
-pub fn merges_packets(device: &str) -> io::Result<bool> {
-    // As linux/ethtool.h has them.
-    const ETHTOOL_GFLAGS: u32 = 0x25;
-    const ETH_FLAG_LRO: u32 = 1 << 15;
-    #[repr(C)]
-    struct Value {
-        command: u32,
-        data: u32,
-    }
-    let mut value = Value { command: ETHTOOL_GFLAGS, data: 0 };
-    let mut request = request_for(device)?;
-    request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    let socket = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::DGRAM,
-        None,
-    )?;
-    // SAFETY: SIOCETHTOOL with this command reads and writes an ethtool_value, which `value` is and outlives the call.
-    let asked =
-        check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) });
-    match asked {
-        Ok(_) => Ok(value.data & ETH_FLAG_LRO != 0),
-        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
 /// How many bytes may wait in a socket to be sent, as the kernel counts them.
 pub fn set_send_buffer(socket: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes)

@@ -212,6 +212,15 @@ impl Device {
         Ok(megabits.map(|megabits| Rate::bits_per_second(u64::from(megabits) * 1_000_000)))
     }
 
+    /// A file of its directory in sysfs, without the line's end. None where there is no such file, or it cannot be read.
+    pub fn attribute(&self, name: &str) -> Option<String> {
+        let mut text = String::new();
+        File::from(self.open_in_sysfs(name, OFlags::empty()).ok()?)
+            .read_to_string(&mut text)
+            .ok()?;
+        Some(text.trim().to_owned())
+    }
+
     /// Has it take so many segments of TCP in one packet at most.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 
 mod closed_sockets;
 mod device;
+pub mod ethtool;
 pub mod iproute;
 mod lack;
 mod mac;
@@ -42,7 +43,9 @@ pub use reloading_file::{FileError, ReloadingFile, SettingFile};
 pub use run_directory::{RUN_DIRECTORY, RunDirectory};
 pub use stop_signal::{background_stop_socket, stop_flag, stop_socket};
 pub use sys::request_real_time;
-pub use tcp_info::{Carried, SocketPacing, TcpInfo, is_unconnected, tcp_info};
+pub use tcp_info::{
+    Carried, SetBuffers, SocketPacing, TcpInfo, TcpOptions, is_unconnected, set_buffers, tcp_info,
+};
 pub use tcp_memory::{Pressure, TcpMemory};
 pub use tcp_sockets::{TcpSocket, TcpSockets};
 pub use user::{User, UserError};

@@ -76,6 +76,41 @@ impl RunDirectory {
     /// # Errors
     /// It cannot be written.
     pub fn write(&self, name: &str, text: &[u8], mode: u32) -> io::Result<PathBuf> {
+        self.replace(name, text, mode, |_| Ok(()))
+    }
+
+    /// The same, and on the disk when this returns: a crash after it leaves the new file.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_synced(&self, name: &str, text: &[u8], mode: u32) -> io::Result<PathBuf> {
+        let path = self.replace(name, text, mode, File::sync_all)?;
+        self.sync()?;
+        Ok(path)
+    }
+
+    /// Removes a file, and has that on the disk when this returns. One that is not there is no error.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove_synced(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.path(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => self.sync(),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.0)?.sync_all()
+    }
+
+    fn replace(
+        &self,
+        name: &str,
+        text: &[u8],
+        mode: u32,
+        finish: impl FnOnce(&File) -> io::Result<()>,
+    ) -> io::Result<PathBuf> {
         let (path, beside) = (self.path(name), self.path(&format!("{name}.new")));
         // What a call that was cut short has left.
         match fs::remove_file(&beside) {
@@ -88,6 +123,7 @@ impl RunDirectory {
         // Whatever the mask says.
         file.set_permissions(Permissions::from_mode(mode))?;
         file.write_all(text)?;
+        finish(&file)?;
         fs::rename(&beside, &path)?;
         Ok(path)
     }
@@ -140,6 +176,11 @@ mod tests {
         assert!(fs::symlink_metadata(&written).unwrap().is_file(), "in the place of the link");
         assert_eq!(written.metadata().unwrap().mode() & 0o777, 0o644);
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        folder.write_synced("notice", b"[]", 0o600).unwrap();
+        assert_eq!(fs::read_to_string(&written).unwrap(), "[]");
+        folder.remove_synced("notice").unwrap();
+        folder.remove_synced("notice").unwrap();
+        assert!(!written.exists());
         // A lock is left as it is.
         fs::write(folder.path("held"), "text").unwrap();
         folder.lock_file("held").unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The few system calls that no library in use wraps safely: every `unsafe` of this crate is here,
-//! except for calls into libnftables (`nftables.rs`).
+//! except for calls into libnftables (`nftables.rs`) and requests to devices (`ethtool.rs`).
 
 #![expect(unsafe_code, reason = "system calls that no library in use wraps")]
 
@@ -56,6 +56,28 @@ pub fn tcp_info(
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether a program has set the size of a socket's receive or send buffer, so that the kernel does not tune it
+/// (`SO_BUF_LOCK`, Linux 5.14).
+pub fn set_buffers(socket: BorrowedFd<'_>) -> io::Result<(bool, bool)> {
+    /// `SOCK_RCVBUF_LOCK` and `SOCK_SNDBUF_LOCK` of linux/socket.h.
+    const RECEIVE: libc::c_int = 2;
+    const SEND: libc::c_int = 1;
+    let mut locks: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: pointer and length describe `locks`, which lives through the call and may hold any bytes.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BUF_LOCK,
+            (&raw mut locks).cast(),
+            &raw mut length,
+        )
+    };
+    let set = (locks & RECEIVE != 0, locks & SEND != 0);
+    if result == 0 { Ok(set) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Gives the calling process mounts of its own, and there puts `hosts` in place of `/etc/hosts`

@@ -63,9 +63,47 @@ pub struct TcpInfo {
     pub retransmission_timeout: Duration,
     /// The window that the peer is offered while all that comes is read at once.
     pub window: Bytes,
+    /// What both ends agreed on at the start of the connection.
+    pub options: TcpOptions,
+    /// The round trip as the receiving side sees it: for how long a window's bytes take to come. None before it was
+    /// measured.
+    pub receive_rtt_us: Option<u32>,
+    /// Segments that came in another order than they were sent, behind losses too (Linux 5.4).
+    pub out_of_order: u32,
+    /// Segments with data that have come.
+    pub data_segments_in: u32,
+    /// The longest segment that came lately, in bytes of payload.
+    pub receive_mss: u32,
+    /// The longest packet that the path takes, as far as this host knows.
+    pub path_mtu: u32,
     /// By how many bits the receive window is shifted: 65535 bytes so shifted are the largest window
     /// that the peer can be offered.
     pub rcv_wscale: u8,
+}
+
+/// Options of TCP that are in force only if both ends offered them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TcpOptions {
+    /// Timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// Selective acknowledgements (RFC 2018).
+    pub sack: bool,
+    /// Windows beyond 65535 bytes (RFC 7323).
+    pub window_scaling: bool,
+    /// Explicit congestion notification (RFC 3168).
+    pub ecn: bool,
+}
+
+impl TcpOptions {
+    /// `TCPI_OPT_…` of linux/tcp.h.
+    fn of_kernel(bits: u8) -> Self {
+        Self {
+            timestamps: bits & 1 != 0,
+            sack: bits & 2 != 0,
+            window_scaling: bits & 4 != 0,
+            ecn: bits & 8 != 0,
+        }
+    }
 }
 
 /// How TCP spaces what a socket sends (`SO_MAX_PACING_RATE`).
@@ -129,6 +167,24 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     let mut bytes = [0; size_of::<Kernel>()];
     sys::tcp_info(socket.as_fd(), &mut bytes)?;
     Ok(TcpInfo::of_kernel(&bytes))
+}
+
+/// Which buffers of a socket a program has given a size, so that the kernel does not tune them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SetBuffers {
+    /// `SO_RCVBUF`.
+    pub receive: bool,
+    /// `SO_SNDBUF`.
+    pub send: bool,
+}
+
+/// Asks which buffers of a socket a program has set.
+///
+/// # Errors
+/// It is no socket, or the kernel does not tell (before Linux 5.14).
+pub fn set_buffers(socket: impl AsFd) -> io::Result<SetBuffers> {
+    let (receive, send) = sys::set_buffers(socket.as_fd())?;
+    Ok(SetBuffers { receive, send })
 }
 
 /// Whether a TCP socket has neither a connection nor is about to have one, and does not listen.
@@ -216,6 +272,12 @@ impl TcpInfo {
                 word(offset_of!(Kernel, tcpi_rto)).into(),
             ),
             window: Bytes::new(word(offset_of!(Kernel, tcpi_rcv_ssthresh)).into()),
+            options: TcpOptions::of_kernel(byte(offset_of!(Kernel, tcpi_options))),
+            receive_rtt_us: Some(word(offset_of!(Kernel, tcpi_rcv_rtt))).filter(|rtt| *rtt > 0),
+            out_of_order: word(offset_of!(Kernel, tcpi_rcv_ooopack)),
+            data_segments_in: word(offset_of!(Kernel, tcpi_data_segs_in)),
+            receive_mss: word(offset_of!(Kernel, tcpi_rcv_mss)),
+            path_mtu: word(offset_of!(Kernel, tcpi_pmtu)),
             // Two bit fields of a byte: the lower is that of the sending side.
             rcv_wscale: byte(offset_of!(Kernel, tcpi_snd_rcv_wscale)) >> 4,
         }
@@ -260,6 +322,11 @@ mod tests {
         assert!(info.cwnd_segments > 0 && info.cwnd > Bytes::new(0) && info.rtt_us > 0);
         assert_eq!((info.ssthresh_segments, info.retransmits), (None, 0));
         assert_eq!(info.spacing, SocketPacing::Free);
+        let setting = |name| crate::sysctl::read(&format!("net.ipv4.{name}")).unwrap() != "0";
+        assert_eq!(info.options.sack, setting("tcp_sack"));
+        assert_eq!(info.options.window_scaling, setting("tcp_window_scaling"));
+        assert_eq!(info.options.timestamps, setting("tcp_timestamps"));
+        assert!(info.data_segments_in >= 1 && info.receive_mss > 0 && info.path_mtu > 0);
         assert!(tcp_info(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).is_err());
     }
 

@@ -21,6 +21,8 @@ pub struct TcpSocket {
     pub peer: SocketAddr,
     /// Unique among the kernel's sockets, reused by none.
     pub cookie: u64,
+    /// Its number in `/proc/PID/fd`, 0 once no process has it open.
+    pub inode: u32,
     /// Whether a process has it open. Otherwise the kernel alone works on its end.
     pub is_open: bool,
     /// Whether the end of what the peer sends has come.
@@ -132,6 +134,7 @@ impl TcpSocket {
             local,
             peer,
             cookie,
+            inode: response.header.inode,
             is_open: response.header.inode != 0,
             peer_ended: matches!(
                 response.header.state,

@@ -2,8 +2,8 @@
 //! The cards of a bridge: which devices can be one, and what is held of them meanwhile.
 
 use super::host_cut_off::MARK;
-use crate::{card_socket::CardSocket, error::WanError, sys};
-use host::{Device, Lack, receive_drops};
+use crate::{card_socket::CardSocket, error::WanError};
+use host::{Device, Lack, ethtool, receive_drops};
 use std::sync::Arc;
 
 /// Devices in pairs, of which each shows the other as its link.
@@ -128,7 +128,7 @@ fn require_unused(card: &Device, devices: &[Device]) -> Result<(), WanError> {
 fn require_whole_packets(card: &Device) -> Result<(), WanError> {
     let name = &card.name;
     let failed = |error| WanError::system("ask for the card's offloads", error);
-    if sys::merges_packets(name).map_err(failed)? {
+    if ethtool::merges_packets(name).map_err(failed)? {
         return Err(usage(format!(
             "{name} merges packets irrecoverably (LRO): ethtool -K {name} lro off"
         )));

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A measured path: what a download over one connection shows of it.
+//!
+//! ```text
+//! request     which server, which document
+//! download    a GET with this host's own settings, sampled until it ends or a bound is met
+//! shape       from samples to limits: losses, a rate, the peer's window
+//! ```
+//! Bounds: 10 s and 1 GB for a download, 16 KiB for the header section, 2 connections in all.
+
+mod download;
+mod request;
+mod shape;
+
+pub use self::{
+    download::{PathError, measure_rate, probe},
+    request::{Request, RequestError},
+    shape::Shape,
+};
+
+use crate::finding::Limit;
+use serde::Serialize;
+
+/// A moment of a download.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Sample {
+    /// Since the request was sent.
+    pub at_us: u64,
+    /// Bytes received until then.
+    pub bytes: u64,
+    /// Segments received until then in another order than sent.
+    pub out_of_order: u32,
+    /// The round trip as the receiver sees it, 0 before it was measured.
+    pub rtt_us: u32,
+}
+
+/// How a download ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// The server had no more.
+    #[default]
+    Whole,
+    /// A bound was met.
+    Bound,
+    /// Nothing came for three seconds.
+    Stalled,
+}
+
+/// A path to a server, in the direction from it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Path {
+    /// The server's address.
+    pub peer: String,
+    /// The round trip of the handshake.
+    pub handshake_rtt_us: u32,
+    /// Whether both ends agreed on windows beyond 65535 bytes.
+    pub window_scaling: bool,
+    /// Whether they agreed on selective acknowledgements.
+    pub sack: bool,
+    /// Whether they agreed on timestamps.
+    pub timestamps: bool,
+    /// Payload of the longest segments that came.
+    pub receive_mss: u32,
+    /// Segments with data that came.
+    pub segments: u32,
+    /// How it ended.
+    pub end: End,
+    /// Whether a second connection with segments of 536 bytes got through where the first one stalled.
+    pub small_segments_pass: Option<bool>,
+    /// This host's own settings at that time: whether it offers window scaling, selective acknowledgements, timestamps.
+    pub offered: [bool; 3],
+    /// The mean rate over the whole download.
+    pub mean_bps: Option<u64>,
+    /// What the samples show.
+    pub shape: Shape,
+    /// The share of segments at which losses begin, as the model takes it; none if too little was received.
+    pub loss: Option<f64>,
+    /// What the path lets through, if that was seen.
+    pub rate_bps: Option<u64>,
+    /// What the peer had under way at most, if that was its limit.
+    pub peer_window_bytes: Option<u64>,
+    /// Whether windows were held to 65535 bytes against this host's setting.
+    pub is_unscaled: bool,
+    /// The largest packet that came, if it is smaller than this host's device takes.
+    pub packet_bytes: Option<u32>,
+}
+
+impl Path {
+    /// The path without a limit.
+    pub fn lift(&mut self, limit: Limit) {
+        match limit {
+            Limit::PeerWindow => self.peer_window_bytes = None,
+            Limit::Loss => self.loss = None,
+            Limit::Rate => {
+                self.rate_bps = None;
+                self.loss = None;
+            }
+            Limit::Options => self.is_unscaled = false,
+            Limit::PacketSize => self.packet_bytes = None,
+            Limit::LineRate | Limit::ProgramSendBuffer | Limit::ProgramReceiveBuffer => {}
+        }
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a rule finds.
+
+use crate::{change::Change, facts::Facts};
+use serde::Serialize;
+
+/// Whether a cause holds every transfer down, or some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Every transfer over a path like the target.
+    Always,
+    /// Some transfers: the cause says which.
+    Sometimes,
+}
+
+/// Which transfers of this host a cause holds down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Those that this host sends.
+    Send,
+    /// Those that it receives.
+    Receive,
+    /// All.
+    Both,
+}
+
+impl Direction {
+    /// The single directions.
+    pub const fn each(self) -> &'static [Self] {
+        match self {
+            Self::Send => &[Self::Send],
+            Self::Receive => &[Self::Receive],
+            Self::Both => &[Self::Send, Self::Receive],
+        }
+    }
+
+    /// Whether it is among those of `other`.
+    pub fn is_in(self, other: Self) -> bool {
+        other == Self::Both || self == other
+    }
+}
+
+/// A limit that no change of this host lifts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// The rate of this host's own link.
+    LineRate,
+    /// The send buffer that a program has set.
+    ProgramSendBuffer,
+    /// The receive buffer that a program has set.
+    ProgramReceiveBuffer,
+    /// The peer's window.
+    PeerWindow,
+    /// Losses of the path.
+    Loss,
+    /// A link, shaper or policer of the path.
+    Rate,
+    /// Options that a middlebox or the peer removes.
+    Options,
+    /// The size of packets.
+    PacketSize,
+}
+
+impl Limit {
+    fn lift(self, facts: &mut Facts) {
+        let Facts { host, sockets, path } = facts;
+        match self {
+            Self::LineRate => host.device.iter_mut().for_each(|it| it.line_rate_bps = None),
+            Self::ProgramSendBuffer => {
+                sockets.iter_mut().for_each(|it| it.sets_send_buffer = false)
+            }
+            Self::ProgramReceiveBuffer => {
+                sockets.iter_mut().for_each(|it| it.sets_receive_buffer = false);
+            }
+            path_limit => {
+                if let Some(path) = path {
+                    path.lift(path_limit);
+                }
+            }
+        }
+    }
+}
+
+/// What helps against a cause.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Remedy {
+    /// Changes of this host.
+    Changes(Vec<Change>),
+    /// What somebody has to do elsewhere, and the limit that it lifts, if the model has it.
+    Advice(String, Option<Limit>),
+}
+
+/// What the model can tell of a remedy's gain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gain {
+    /// It predicts the rate before and after.
+    Modelled,
+    /// Nothing, for this reason.
+    NoForm(&'static str),
+}
+
+/// A cause that keeps transfers below the target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The name of its rule.
+    pub id: &'static str,
+    /// What is wrong, and what it does to a transfer.
+    pub cause: String,
+    /// What shows it.
+    pub evidence: String,
+    /// Whether it concerns every transfer.
+    pub scope: Scope,
+    /// Which transfers it concerns.
+    pub direction: Direction,
+    /// What helps.
+    pub remedy: Remedy,
+    /// What is known of the gain.
+    pub gain: Gain,
+}
+
+impl Finding {
+    /// The facts as the remedy would leave them.
+    #[must_use]
+    pub fn mended(&self, facts: &Facts) -> Facts {
+        let mut mended = facts.clone();
+        match &self.remedy {
+            Remedy::Changes(changes) => changes.iter().for_each(|change| change.apply(&mut mended)),
+            Remedy::Advice(_, limit) => limit.iter().for_each(|limit| limit.lift(&mut mended)),
+        }
+        mended
+    }
+
+    /// The changes of this host that it asks for.
+    pub fn changes(&self) -> &[Change] {
+        match &self.remedy {
+            Remedy::Changes(changes) => changes,
+            Remedy::Advice(..) => &[],
+        }
+    }
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A transfer of this host as the crate `model` takes it: what settings, device, route and a measured path leave of the
+//! target.
+//!
+//! The peer has no limit of its own unless the path was measured. What the model has no form for is not here.
+
+use crate::{
+    Target,
+    facts::{Facts, KernelVersion, Route},
+    finding::Direction,
+};
+use model::{
+    buffers,
+    transfer::{Transfer, mean_rate},
+};
+use units::{Bytes, Duration, Probability, Rate};
+
+/// How long a predicted transfer takes, its start included.
+pub const DURATION: Duration = Duration::from_secs(10);
+
+/// After so many round trips, a rate hardly depends on its start. More of them take time to follow.
+const ENOUGH_ROUND_TRIPS: u64 = 2000;
+/// The largest window without window scaling (RFC 7323).
+const UNSCALED: Bytes = Bytes::new(65_535);
+/// The window that the kernel leaves a socket while it is short of memory (`tcp_adjust_rcv_ssthresh`).
+const SEGMENTS_IN_PRESSURE: u64 = 4;
+/// The first window (RFC 6928).
+const INITIAL_WINDOW: u64 = 10;
+/// Headers of IPv4 and TCP, and of the timestamps option.
+const HEADERS: u64 = 40;
+const TIMESTAMPS: u64 = 12;
+/// The largest packet of most paths.
+const USUAL_MTU: u64 = 1500;
+/// A packet that passes paths with tunnels (the least MTU of IPv6).
+pub const PASSES: Bytes = Bytes::new(1280);
+/// The first kernel that measures which share of a buffer is payload, in place of `tcp_adv_win_scale`.
+const MEASURES_SHARE: KernelVersion = KernelVersion::new(6, 6, 0);
+
+/// The mean rate of a transfer of [`DURATION`], or 2000 round trips if that is shorter, under these facts. `direction` is a single one.
+///
+/// # Errors
+/// No closed form is for it; the text says why.
+pub fn predict(facts: &Facts, target: &Target, direction: Direction) -> Result<Rate, String> {
+    if is_black_hole(facts, direction) {
+        return Ok(Rate::bits_per_second(0));
+    }
+    let (payload, on_link) = segment(facts, direction);
+    let route = facts.host.route.as_ref();
+    let sends = direction == Direction::Send;
+    let number = |word: &str| route.filter(|_| sends).and_then(|route| route.number(word));
+    let congestion = congestion(facts, direction);
+    let measured = facts.path.as_ref();
+    let loss = measured.and_then(|path| path.loss).and_then(Probability::new);
+    mean_rate(&Transfer {
+        link: link(facts, target, direction),
+        round_trip: target.round_trip,
+        loss: loss.unwrap_or(target.loss),
+        congestion,
+        payload,
+        on_link,
+        window: window(facts, payload, direction),
+        initial_window: u32::try_from(number("initcwnd").unwrap_or(INITIAL_WINDOW)).unwrap_or(1),
+        ssthresh: facts.host.remembered_ssthresh.filter(|_| sends && remembers(facts)),
+        lasts: DURATION.min(target.round_trip.saturating_mul(ENOUGH_ROUND_TRIPS)),
+    })
+}
+
+/// Whether new connections begin with the threshold that the kernel remembers of earlier ones. From Linux 5.6 on that has
+/// a setting of its own, by which it does not.
+pub fn remembers(facts: &Facts) -> bool {
+    let forgets = facts.host.number("net.ipv4.tcp_no_ssthresh_metrics_save");
+    forgets.or_else(|| facts.host.number("net.ipv4.tcp_no_metrics_save")) == Some(0)
+}
+
+/// Whether packets of the usual size vanish on the path, and this host asks for them all the same.
+fn is_black_hole(facts: &Facts, direction: Direction) -> bool {
+    let vanish = facts.path.as_ref().is_some_and(|path| path.small_segments_pass == Some(true));
+    vanish && direction == Direction::Receive && segment(facts, direction).1 > PASSES
+}
+
+/// The congestion control of what this host sends; of what it receives, the usual one.
+pub fn congestion(facts: &Facts, direction: Direction) -> &str {
+    let usual = "cubic";
+    if direction == Direction::Receive {
+        return usual;
+    }
+    let of_route = facts.host.route.as_ref().and_then(|route| route.value("congctl"));
+    let setting = facts.host.settings.get("net.ipv4.tcp_congestion_control");
+    of_route.or(setting.map(String::as_str)).unwrap_or(usual)
+}
+
+/// Payload of a segment, and its packet.
+pub fn segment(facts: &Facts, direction: Direction) -> (Bytes, Bytes) {
+    let route = facts.host.route.as_ref();
+    let device = facts.host.device.as_ref().filter(|device| device.is_ethernet);
+    let on_route = |word| route.and_then(|route: &Route| route.number(word));
+    let mut packet = device.map_or(USUAL_MTU, |device| u64::from(device.mtu)).min(USUAL_MTU);
+    packet = packet.min(on_route("mtu").unwrap_or(packet));
+    // What this host announces limits what comes.
+    if let (Direction::Receive, Some(most)) = (direction, on_route("advmss")) {
+        packet = packet.min(most + HEADERS);
+    }
+    let measured = facts.path.as_ref().and_then(|path| path.packet_bytes);
+    packet = packet.min(measured.map_or(packet, u64::from)).max(HEADERS + TIMESTAMPS + 1);
+    let timestamps =
+        if facts.host.number("net.ipv4.tcp_timestamps") == Some(0) { 0 } else { TIMESTAMPS };
+    (Bytes::new(packet - HEADERS - timestamps), Bytes::new(packet))
+}
+
+/// The slowest link that is known.
+fn link(facts: &Facts, target: &Target, direction: Direction) -> Rate {
+    let device = facts.host.device.as_ref();
+    let line = device.and_then(|device| device.line_rate_bps);
+    // A discipline is for what is sent.
+    let shaped = device.filter(|_| direction == Direction::Send);
+    let shaped = shaped.and_then(|device| device.discipline.rate_bps());
+    let measured = facts.path.as_ref().and_then(|path| path.rate_bps);
+    let rates = [line, shaped, measured].into_iter().flatten().map(Rate::bits_per_second);
+    rates.min().unwrap_or(target.rate).min(target.rate)
+}
+
+/// The share of a receive buffer that is window.
+pub fn receive_share(facts: &Facts) -> f64 {
+    let measures = facts.host.kernel.is_none_or(|kernel| kernel >= MEASURES_SHARE);
+    match facts.host.number("net.ipv4.tcp_adv_win_scale") {
+        Some(scale) if !measures => old_share(scale),
+        _ => buffers::AUTOTUNED_SHARE,
+    }
+}
+
+/// Of kernels before 6.6 (`tcp_win_from_space`).
+fn old_share(scale: i64) -> f64 {
+    let scale = i32::try_from(scale.clamp(-31, 31)).unwrap_or(1);
+    if scale <= 0 { 2_f64.powi(scale) } else { 1.0 - 2_f64.powi(-scale) }
+}
+
+/// The receive buffer that the kernel stops at.
+pub fn receive_buffer(facts: &Facts) -> Option<Bytes> {
+    let [_, first, most] = facts.host.three("net.ipv4.tcp_rmem")?;
+    let is_fixed = facts.host.number("net.ipv4.tcp_moderate_rcvbuf") == Some(0);
+    Some(Bytes::new(if is_fixed { first.min(most) } else { most }))
+}
+
+/// The window that this host allows, by all its limits.
+pub fn window(facts: &Facts, payload: Bytes, direction: Direction) -> Option<Bytes> {
+    let host = &facts.host;
+    let segments = |count: u64| Bytes::new(payload.get().saturating_mul(count));
+    let mut limits = Vec::new();
+    if host.number("net.ipv4.tcp_window_scaling") == Some(0) {
+        limits.push(UNSCALED);
+    }
+    if let Some(path) = &facts.path {
+        limits.extend(path.is_unscaled.then_some(UNSCALED));
+        limits.extend(path.peer_window_bytes.map(Bytes::new));
+    }
+    if let Some(memory) = host.memory {
+        let pressed = memory.held_bytes >= memory.begins_bytes;
+        let left = segments(SEGMENTS_IN_PRESSURE);
+        limits.push(if pressed { left } else { Bytes::new(memory.begins_bytes) });
+    }
+    let route = host.route.as_ref();
+    match direction {
+        Direction::Receive => {
+            limits.extend(receive_buffer(facts).map(|buffer| buffer.scale(receive_share(facts))));
+            limits.extend(route.and_then(|route| route.number("window")).map(Bytes::new));
+            let set = facts.sockets.iter().filter(|socket| socket.sets_receive_buffer);
+            let share = receive_share(facts);
+            limits.extend(set.map(|socket| Bytes::new(socket.receive_buffer_bytes).scale(share)));
+        }
+        Direction::Send | Direction::Both => {
+            let most = host.three("net.ipv4.tcp_wmem").map(|[.., most]| Bytes::new(most));
+            limits.extend(most.map(buffers::send_window));
+            let set = facts.sockets.iter().filter(|socket| socket.sets_send_buffer);
+            limits.extend(
+                set.map(|socket| buffers::send_window(Bytes::new(socket.send_buffer_bytes))),
+            );
+            let locked = route.filter(|route| route.is_locked("cwnd"));
+            limits.extend(locked.and_then(|route| route.number("cwnd")).map(segments));
+        }
+    }
+    limits.into_iter().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target() -> Target {
+        "1gbit@100ms".parse().unwrap()
+    }
+
+    fn with(settings: &[(&str, &str)]) -> Facts {
+        let mut facts = Facts::default();
+        for (key, value) in settings {
+            facts.host.settings.insert(format!("net.ipv4.{key}"), (*value).to_owned());
+        }
+        facts
+    }
+
+    fn mbps(facts: &Facts, direction: Direction) -> f64 {
+        predict(facts, &target(), direction).unwrap().bps() as f64 / 1e6
+    }
+
+    /// The example: 16 MB are 0.67 Gb/s at 100 ms, where half of a buffer is window. Without a start, so over more
+    /// than ten seconds.
+    #[test]
+    fn sixteen_megabytes_are_two_thirds_of_a_gigabit() {
+        let mut facts = with(&[("tcp_rmem", "4096 131072 16777216"), ("tcp_adv_win_scale", "1")]);
+        facts.host.kernel = Some(KernelVersion::new(6, 1, 0));
+        let window = window(&facts, Bytes::new(1448), Direction::Receive).unwrap();
+        let gbps = window.get() as f64 * 8.0 / 0.1 / 1e9;
+        assert!((gbps - 0.67).abs() < 0.005, "{gbps}");
+        let predicted = mbps(&facts, Direction::Receive);
+        assert!((500.0..671.0).contains(&predicted), "{predicted}");
+        // A kernel that measures the share has more of the same buffer.
+        facts.host.kernel = Some(KernelVersion::new(6, 18, 0));
+        assert!(mbps(&facts, Direction::Receive) > predicted * 1.2);
+    }
+
+    /// `tcp_win_from_space` of Linux 6.1, by its shifts.
+    #[test]
+    fn share_of_old_kernels_follows_their_shifts() {
+        for scale in -3..=3_i64 {
+            let space = 1_u64 << 20;
+            let window = if scale <= 0 { space >> -scale } else { space - (space >> scale) };
+            assert!((old_share(scale) - window as f64 / space as f64).abs() < 1e-9, "{scale}");
+        }
+        assert!(old_share(i64::MIN) > 0.0 && old_share(i64::MAX) <= 1.0);
+    }
+
+    #[test]
+    fn each_setting_limits_its_own_direction() {
+        let receive = with(&[("tcp_rmem", "4096 131072 1048576")]);
+        assert!(mbps(&receive, Direction::Receive) < 60.0);
+        assert!(mbps(&receive, Direction::Send) > 600.0);
+        let send = with(&[("tcp_wmem", "4096 16384 1048576")]);
+        assert!(mbps(&send, Direction::Send) < 60.0);
+        assert!(mbps(&send, Direction::Receive) > 600.0);
+        let both = with(&[("tcp_window_scaling", "0")]);
+        for direction in [Direction::Send, Direction::Receive] {
+            // 65535 bytes a round trip are 5.24 Mb/s.
+            assert!((4.9..5.3).contains(&mbps(&both, direction)));
+        }
+        let fixed = with(&[("tcp_rmem", "4096 131072 67108864"), ("tcp_moderate_rcvbuf", "0")]);
+        assert!((6.5..7.1).contains(&mbps(&fixed, Direction::Receive)), "87 KB a round trip");
+    }
+
+    #[test]
+    fn route_and_memory_limit_the_window() {
+        let mut facts = Facts::default();
+        facts.host.route =
+            Some(Route { text: "default dev v0 window 65536 cwnd lock 20".to_owned() });
+        let at = |facts: &Facts, direction| window(facts, Bytes::new(1448), direction);
+        assert_eq!(at(&facts, Direction::Receive), Some(Bytes::new(65_536)));
+        assert_eq!(at(&facts, Direction::Send), Some(Bytes::new(20 * 1448)));
+        facts.host.memory = Some(crate::facts::Memory { held_bytes: 10, begins_bytes: 10 });
+        assert_eq!(at(&facts, Direction::Receive), Some(Bytes::new(4 * 1448)));
+        assert_eq!(at(&Facts::default(), Direction::Receive), None);
+    }
+
+    #[test]
+    fn segments_follow_device_route_and_options() {
+        let mut facts = with(&[("tcp_timestamps", "0")]);
+        let sizes = |facts: &Facts, direction| {
+            let (payload, on_link) = segment(facts, direction);
+            (payload.get(), on_link.get())
+        };
+        assert_eq!(sizes(&facts, Direction::Send), (1460, 1500));
+        facts.host.route = Some(Route { text: "default dev v0 mtu 1400 advmss 536".to_owned() });
+        assert_eq!(sizes(&facts, Direction::Send), (1360, 1400));
+        assert_eq!(sizes(&facts, Direction::Receive), (536, 576));
+        facts.host.route = Some(Route { text: "default dev v0 mtu 0".to_owned() });
+        assert!(sizes(&facts, Direction::Send).0 > 0, "nonsense does not panic");
+    }
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Buffers against the bandwidth-delay product, and what else bounds memory.
+
+use super::{Check, Rule, finding};
+use crate::{
+    Target,
+    change::Change,
+    facts::{Facts, KernelVersion},
+    finding::{Direction, Finding, Gain, Remedy, Scope},
+    limits,
+};
+use model::buffers;
+use units::{Bytes, Rate};
+
+pub const RULES: &[Rule] = &[
+    Rule {
+        id: "receive-buffer",
+        about: "the largest receive buffer (tcp_rmem) against the bandwidth-delay product",
+        source: "RFC 7323; crate model, buffers",
+        check: Check::Facts(receive_buffer),
+    },
+    Rule {
+        id: "send-buffer",
+        about: "the largest send buffer (tcp_wmem) against the bandwidth-delay product",
+        source: "crate model, buffers",
+        check: Check::Facts(send_buffer),
+    },
+    Rule {
+        id: "fixed-receive-buffer",
+        about: "the largest buffer that a program may set (rmem_max)",
+        source: "socket(7)",
+        check: Check::Facts(fixed_receive_buffer),
+    },
+    Rule {
+        id: "fixed-send-buffer",
+        about: "the largest buffer that a program may set (wmem_max)",
+        source: "socket(7)",
+        check: Check::Facts(fixed_send_buffer),
+    },
+    Rule {
+        id: "memory",
+        about: "the memory of all TCP sockets (tcp_mem)",
+        source: "Linux, tcp_adjust_rcv_ssthresh",
+        check: Check::Facts(memory),
+    },
+    Rule {
+        id: "first-receive-buffer",
+        about: "the first receive buffer with large packets, from Linux 4.19.86 on",
+        source: "ESnet, fasterdata: Linux tuning",
+        check: Check::Facts(first_receive_buffer),
+    },
+    Rule {
+        id: "slow-autotuning",
+        about: "receive autotuning of Linux 6.16 to 6.17.6",
+        source: "Linux 6.18, \"tcp: fix too slow tcp_rcvbuf_grow() action\"",
+        check: Check::Facts(slow_autotuning),
+    },
+    Rule {
+        id: "backlog",
+        about: "drops before the protocol stack (netdev_max_backlog)",
+        source: "Linux, net.rst",
+        check: Check::Facts(backlog),
+    },
+    Rule {
+        id: "connection-tracking",
+        about: "room for connections in conntrack",
+        source: "Linux, nf_conntrack-sysctl.rst",
+        check: Check::Facts(connection_tracking),
+    },
+];
+
+const RMEM: &str = "net.ipv4.tcp_rmem";
+const WMEM: &str = "net.ipv4.tcp_wmem";
+/// The share of a receive buffer that is window, of kernels with a fixed one.
+const LEAST_SHARE: f64 = 0.5;
+/// The kernel's own maximum of tcp_rmem before Linux 6.16, and of tcp_wmem.
+const USUAL_RMEM: u64 = 6 << 20;
+const USUAL_WMEM: u64 = 4 << 20;
+
+/// A buffer with room for the product twice: for a window that grows while losses are repaired.
+fn wanted(target: &Target, share: f64) -> u64 {
+    let product = target.rate.times(target.round_trip).get() as f64;
+    let bytes = (2.0 * product / share).min(1e18) as u64;
+    bytes.next_power_of_two().max(1 << 20)
+}
+
+fn limit_of(window: Bytes, target: &Target) -> Rate {
+    let bps = window.get() as f64 * 8.0 / target.round_trip.as_secs_f64();
+    Rate::bits_per_second(bps as u64)
+}
+
+fn megabits(rate: Rate) -> String {
+    format!("{:.0} Mb/s", rate.bps() as f64 / 1e6)
+}
+
+fn is_enough(window: Bytes, target: &Target) -> bool {
+    window >= target.rate.times(target.round_trip)
+}
+
+/// What a maximum is worth, with the word that fits it.
+fn too_small(most: u64, usual: u64) -> &'static str {
+    if most > usual { "was raised and is still too small" } else { "is too small" }
+}
+
+fn receive_buffer(facts: &Facts, target: &Target) -> Option<Finding> {
+    let [least, first, most] = facts.host.three(RMEM)?;
+    // A smaller share has a rule of its own.
+    let share = limits::receive_share(facts).max(LEAST_SHARE);
+    let window = Bytes::new(most).scale(share);
+    if is_enough(window, target) {
+        return None;
+    }
+    let wanted = wanted(target, share);
+    Some(finding! {
+        cause: format!(
+            "the largest receive buffer {}: {} of it are window, which is {} over this round trip",
+            too_small(most, USUAL_RMEM), window, megabits(limit_of(window, target))
+        ),
+        evidence: format!(
+            "{RMEM} is \"{least} {first} {most}\"; the bandwidth-delay product is {}",
+            target.rate.times(target.round_trip)
+        ),
+        scope: Scope::Always,
+        direction: Direction::Receive,
+        remedy: Remedy::Changes(vec![Change::setting(RMEM, format!("{least} {first} {wanted}"))]),
+        gain: Gain::Modelled,
+    })
+}
+
+fn send_buffer(facts: &Facts, target: &Target) -> Option<Finding> {
+    let [least, first, most] = facts.host.three(WMEM)?;
+    let window = buffers::send_window(Bytes::new(most));
+    if is_enough(window, target) {
+        return None;
+    }
+    let wanted = wanted(target, buffers::AUTOTUNED_SHARE);
+    Some(finding! {
+        cause: format!(
+            "the largest send buffer {}: it lets {} out before they are acknowledged, which is {} over this round trip",
+            too_small(most, USUAL_WMEM), window, megabits(limit_of(window, target))
+        ),
+        evidence: format!(
+            "{WMEM} is \"{least} {first} {most}\"; the bandwidth-delay product is {}",
+            target.rate.times(target.round_trip)
+        ),
+        scope: Scope::Always,
+        direction: Direction::Send,
+        remedy: Remedy::Changes(vec![Change::setting(WMEM, format!("{least} {first} {wanted}"))]),
+        gain: Gain::Modelled,
+    })
+}
+
+fn fixed_receive_buffer(facts: &Facts, target: &Target) -> Option<Finding> {
+    fixed_buffer(
+        facts,
+        target,
+        "net.core.rmem_max",
+        Direction::Receive,
+        limits::receive_share(facts),
+    )
+}
+
+fn fixed_send_buffer(facts: &Facts, target: &Target) -> Option<Finding> {
+    fixed_buffer(facts, target, "net.core.wmem_max", Direction::Send, buffers::AUTOTUNED_SHARE)
+}
+
+fn fixed_buffer(
+    facts: &Facts,
+    target: &Target,
+    key: &str,
+    direction: Direction,
+    share: f64,
+) -> Option<Finding> {
+    let most = u64::try_from(facts.host.number(key)?).ok()?;
+    // The kernel doubles what a program asks for.
+    let window = Bytes::new(most.saturating_mul(2)).scale(share);
+    if is_enough(window, target) {
+        return None;
+    }
+    let option = if direction == Direction::Receive { "SO_RCVBUF" } else { "SO_SNDBUF" };
+    Some(finding! {
+        cause: format!(
+            "a program that sets {option} gets {} under way at most, which is {} over this round trip",
+            window, megabits(limit_of(window, target))
+        ),
+        evidence: format!("{key} is {most}"),
+        scope: Scope::Sometimes,
+        direction: direction,
+        remedy: Remedy::Changes(vec![Change::setting(key, wanted(target, share))]),
+        gain: Gain::NoForm("it concerns programs that set the option"),
+    })
+}
+
+fn memory(facts: &Facts, target: &Target) -> Option<Finding> {
+    let memory = facts.host.memory?;
+    let wanted = target.rate.times(target.round_trip).scale(1.0 / buffers::AUTOTUNED_SHARE);
+    if memory.held_bytes < memory.begins_bytes && memory.begins_bytes >= wanted.get() {
+        return None;
+    }
+    let key = "net.ipv4.tcp_mem";
+    let [_, pressure, _] = facts.host.three(key)?;
+    let page = (memory.begins_bytes / pressure.max(1)).max(1);
+    let begins = wanted.get().saturating_mul(4).max(memory.held_bytes.saturating_mul(2)) / page;
+    let value = format!("{} {begins} {}", begins / 4 * 3, begins / 2 * 3);
+    Some(finding! {
+        cause: "the kernel is short of memory for TCP: no window grows, and full ones shrink to four segments".to_owned(),
+        evidence: format!(
+            "all TCP sockets hold {}, and the kernel saves from {} on ({key})",
+            Bytes::new(memory.held_bytes), Bytes::new(memory.begins_bytes)
+        ),
+        scope: Scope::Always,
+        direction: Direction::Both,
+        remedy: Remedy::Changes(vec![Change::setting(key, value)]),
+        gain: Gain::Modelled,
+    })
+}
+
+/// Packets above this are large.
+const LARGE_MTU: u32 = 4000;
+
+fn first_receive_buffer(facts: &Facts, _: &Target) -> Option<Finding> {
+    let kernel = facts.host.kernel?;
+    let mtu = facts.host.device.as_ref().filter(|device| device.is_ethernet)?.mtu;
+    let [least, first, most] = facts.host.three(RMEM)?;
+    if kernel < KernelVersion::new(4, 19, 86)
+        || mtu < LARGE_MTU
+        || first > 131_072
+        || most <= 1 << 20
+    {
+        return None;
+    }
+    Some(finding! {
+        cause: "the first receive buffer holds few large packets, so that the window of some connections never grows".to_owned(),
+        evidence: format!("{RMEM} is \"{least} {first} {most}\", with packets of {mtu} bytes"),
+        scope: Scope::Sometimes,
+        direction: Direction::Receive,
+        remedy: Remedy::Changes(vec![Change::setting(RMEM, format!("{least} {} {most}", 1 << 20))]),
+        gain: Gain::NoForm("no closed form has the kernel's accounting of packets"),
+    })
+}
+
+fn slow_autotuning(facts: &Facts, target: &Target) -> Option<Finding> {
+    let kernel = facts.host.kernel?;
+    let is_slow = KernelVersion::new(6, 16, 0) <= kernel && kernel < KernelVersion::new(6, 17, 7);
+    let product = target.rate.times(target.round_trip);
+    if !is_slow || product < Bytes::new(1 << 20) {
+        return None;
+    }
+    let KernelVersion { major, minor, patch } = kernel;
+    Some(finding! {
+        cause: "this kernel's receive buffers grow too slowly over long round trips".to_owned(),
+        evidence: format!("the kernel is {major}.{minor}.{patch}"),
+        scope: Scope::Sometimes,
+        direction: Direction::Receive,
+        remedy: Remedy::Advice("run Linux 6.17.7 or later".to_owned(), None),
+        gain: Gain::NoForm("no closed form has receive autotuning"),
+    })
+}
+
+fn backlog(facts: &Facts, _: &Target) -> Option<Finding> {
+    let key = "net.core.netdev_max_backlog";
+    let (drops, most) = (facts.host.backlog_drops?, facts.host.number(key)?);
+    let wanted = (most.max(500) * 4).min(250_000);
+    (drops > 0 && most < wanted).then(|| {
+        finding! {
+            cause: "packets were dropped because a processor did not take them in time".to_owned(),
+            evidence: format!("{drops} drops in /proc/net/softnet_stat; {key} is {most}"),
+            scope: Scope::Sometimes,
+            direction: Direction::Receive,
+            remedy: Remedy::Changes(vec![Change::setting(key, wanted)]),
+            gain: Gain::NoForm("when they were dropped is not known"),
+        }
+    })
+}
+
+fn connection_tracking(facts: &Facts, _: &Target) -> Option<Finding> {
+    let key = "net.netfilter.nf_conntrack_max";
+    let count = facts.host.number("net.netfilter.nf_conntrack_count")?;
+    let most = facts.host.number(key).filter(|most| *most > 0)?;
+    (count > most / 10 * 9).then(|| finding! {
+        cause: "connection tracking is full or nearly so: packets of new connections are dropped".to_owned(),
+        evidence: format!("{count} connections of {most} ({key})"),
+        scope: Scope::Sometimes,
+        direction: Direction::Both,
+        remedy: Remedy::Changes(vec![Change::setting(key, most.saturating_mul(4))]),
+        gain: Gain::NoForm("it concerns new connections"),
+    })
+}

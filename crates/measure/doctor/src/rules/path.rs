@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A measured path, from the server to this host.
+
+use super::{Check, Rule, finding};
+use crate::{
+    Target,
+    change::Change,
+    facts::{Facts, Path},
+    finding::{Direction, Finding, Gain, Limit, Remedy, Scope},
+    limits,
+};
+use units::{Bytes, Rate};
+
+pub const RULES: &[Rule] = &[
+    Rule {
+        id: "path-black-hole",
+        about: "large packets that vanish",
+        source: "RFC 2923, RFC 4821",
+        check: Check::Facts(black_hole),
+    },
+    Rule {
+        id: "path-window-scaling",
+        about: "window scaling that the peer or a middlebox removes",
+        source: "RFC 7323",
+        check: Check::Facts(window_scaling),
+    },
+    Rule {
+        id: "path-sack",
+        about: "selective acknowledgements that the peer or a middlebox removes",
+        source: "RFC 2018",
+        check: Check::Facts(sack),
+    },
+    Rule {
+        id: "path-timestamps",
+        about: "timestamps that the peer or a middlebox removes",
+        source: "RFC 7323",
+        check: Check::Facts(timestamps),
+    },
+    Rule {
+        id: "path-packets",
+        about: "packets smaller than usual",
+        source: "RFC 1191; crate model",
+        check: Check::Facts(packets),
+    },
+    Rule {
+        id: "path-loss",
+        about: "losses",
+        source: "RFC 9438; crate model",
+        check: Check::Facts(loss),
+    },
+    Rule {
+        id: "path-policer",
+        about: "a rate that drops without a queue",
+        source: "Flach et al., SIGCOMM 2016",
+        check: Check::Facts(policer),
+    },
+    Rule {
+        id: "path-rate",
+        about: "a rate with a queue: a slow link or a shaper",
+        source: "Flach et al., SIGCOMM 2016",
+        check: Check::Facts(rate),
+    },
+    Rule {
+        id: "peer-window",
+        about: "the sender's window or buffer",
+        source: "RFC 9293; crate model",
+        check: Check::Facts(peer_window),
+    },
+];
+
+/// A segment for paths with tunnels: the least MTU of IPv6, less headers.
+const PASSES: u64 = 1220;
+/// The share of the target that counts as reached.
+const REACHED: f64 = 0.9;
+/// Losses that are more than chance.
+const LEAST_EVENTS: u32 = 3;
+
+fn below(bps: u64, target: &Target) -> bool {
+    (bps as f64) < REACHED * target.rate.bps() as f64
+}
+
+fn megabits(bps: u64) -> String {
+    format!("{:.1} Mb/s", bps as f64 / 1e6)
+}
+
+fn advised(text: &str, limit: Option<Limit>) -> Remedy {
+    Remedy::Advice(text.to_owned(), limit)
+}
+
+fn black_hole(facts: &Facts, _: &Target) -> Option<Finding> {
+    let path = facts.path.as_ref().filter(|path| path.small_segments_pass == Some(true))?;
+    let route = facts.host.route.as_ref()?;
+    if route.number("advmss").is_some_and(|most| most <= PASSES) {
+        return None;
+    }
+    let words = format!("{} advmss {PASSES}", route.without("advmss").text);
+    Some(finding! {
+        cause: "large packets vanish on this path, and no router says so: transfers stall after their first bytes".to_owned(),
+        evidence: format!("a download from {} stalled; the same with segments of 536 bytes went on", path.peer),
+        scope: Scope::Always,
+        direction: Direction::Receive,
+        remedy: Remedy::Changes(vec![Change::Route { words, before: route.text.clone() }]),
+        gain: Gain::Modelled,
+    })
+}
+
+/// An option that this host offers and that is not in force.
+fn stripped(path: &Path, which: usize, in_force: bool) -> bool {
+    path.offered[which] && !in_force
+}
+
+fn window_scaling(facts: &Facts, _: &Target) -> Option<Finding> {
+    let path = facts.path.as_ref().filter(|path| stripped(path, 0, path.window_scaling))?;
+    Some(finding! {
+        cause: "the peer or a middlebox removes window scaling: 65535 bytes are under way at most".to_owned(),
+        evidence: format!("this host offers it, and the connection to {} does not have it", path.peer),
+        scope: Scope::Always,
+        direction: Direction::Both,
+        remedy: advised("have the firewall or load balancer before the peer pass TCP options; meanwhile use several connections", Some(Limit::Options)),
+        gain: Gain::Modelled,
+    })
+}
+
+fn sack(facts: &Facts, _: &Target) -> Option<Finding> {
+    let path = facts.path.as_ref().filter(|path| stripped(path, 1, path.sack))?;
+    Some(finding! {
+        cause: "the peer or a middlebox removes selective acknowledgements: each lost segment takes a round trip to repair".to_owned(),
+        evidence: format!("this host offers them, and the connection to {} does not have them", path.peer),
+        scope: Scope::Always,
+        direction: Direction::Both,
+        remedy: advised("have the firewall or load balancer before the peer pass TCP options", None),
+        gain: Gain::NoForm("no closed form has recovery without them"),
+    })
+}
+
+fn timestamps(facts: &Facts, _: &Target) -> Option<Finding> {
+    let path = facts.path.as_ref().filter(|path| stripped(path, 2, path.timestamps))?;
+    Some(finding! {
+        cause: "the peer or a middlebox removes timestamps".to_owned(),
+        evidence: format!("this host offers them, and the connection to {} does not have them", path.peer),
+        scope: Scope::Sometimes,
+        direction: Direction::Both,
+        remedy: advised("have the firewall or load balancer before the peer pass TCP options", None),
+        gain: Gain::NoForm("the model takes round trips as known"),
+    })
+}
+
+fn packets(facts: &Facts, _: &Target) -> Option<Finding> {
+    let path = facts.path.as_ref()?;
+    let packet = path.packet_bytes?;
+    // This host's own doing has rules of its own.
+    let own = limits::segment(&Facts { path: None, ..facts.clone() }, Direction::Receive).1;
+    (Bytes::new(packet.into()) < own && packet < 1280).then(|| finding! {
+        cause: format!("packets of {packet} bytes come: headers take more of each, and each loss costs more of the window"),
+        evidence: format!("the longest segments from {} have {} bytes", path.peer, path.receive_mss),
+        scope: Scope::Always,
+        direction: Direction::Receive,
+        remedy: advised("look for a tunnel with a small MTU, or a router that clamps the segment size", Some(Limit::PacketSize)),
+        gain: Gain::Modelled,
+    })
+}
+
+fn loss(facts: &Facts, _: &Target) -> Option<Finding> {
+    let path = facts.path.as_ref().filter(|path| path.shape.loss_events >= LEAST_EVENTS)?;
+    let loss = path.loss.filter(|loss| *loss > 0.0)?;
+    // A policer's, a full queue's, or too few to be what holds an even rate.
+    if path.rate_bps.is_some() || path.peer_window_bytes.is_some() {
+        return None;
+    }
+    Some(finding! {
+        cause: format!("the path loses packets: once in {:.0} segments", 1.0 / loss),
+        evidence: format!("{} round trips with losses among {} segments from {}", path.shape.loss_events, path.segments, path.peer),
+        scope: Scope::Always,
+        direction: Direction::Receive,
+        remedy: advised("find the faulty link; meanwhile BBR at the server, several connections, or a depot near this host", Some(Limit::Loss)),
+        gain: Gain::Modelled,
+    })
+}
+
+fn policer(facts: &Facts, target: &Target) -> Option<Finding> {
+    let path = facts.path.as_ref()?;
+    let steady = path.rate_bps.filter(|bps| below(*bps, target))?;
+    let drops = path.shape.loses_often() && !path.shape.is_queued(path.handshake_rtt_us);
+    drops.then(|| finding! {
+        cause: format!("the path drops what exceeds {}, without a queue, as a policer does", megabits(steady)),
+        evidence: format!(
+            "an even rate, {} round trips with losses, and a round trip of {:.1} ms as at the start{}",
+            path.shape.loss_events, f64::from(path.shape.steady_rtt_us) / 1e3,
+            path.shape.burst_bps.map_or_else(String::new, |bps| format!("; {} at first", megabits(bps)))
+        ),
+        scope: Scope::Always,
+        direction: Direction::Receive,
+        remedy: advised("ask the network's operator for a shaper or a higher rate; pace the sender just below that rate", Some(Limit::Rate)),
+        gain: Gain::Modelled,
+    })
+}
+
+fn rate(facts: &Facts, target: &Target) -> Option<Finding> {
+    let path = facts.path.as_ref()?;
+    let steady = path.rate_bps.filter(|bps| below(*bps, target))?;
+    path.shape.is_queued(path.handshake_rtt_us).then(|| finding! {
+        cause: format!("a link or shaper of the path passes {}", megabits(steady)),
+        evidence: format!(
+            "a steady rate, while the round trip grew from {:.1} to {:.1} ms by a queue",
+            f64::from(path.handshake_rtt_us) / 1e3, f64::from(path.shape.steady_rtt_us) / 1e3
+        ),
+        scope: Scope::Always,
+        direction: Direction::Receive,
+        remedy: advised(&format!("it is full: {} is what this path has", Rate::bits_per_second(steady / 1_000_000 * 1_000_000)), Some(Limit::Rate)),
+        gain: Gain::Modelled,
+    })
+}
+
+fn peer_window(facts: &Facts, target: &Target) -> Option<Finding> {
+    let path = facts.path.as_ref()?;
+    let bytes = path.peer_window_bytes?;
+    let payload = limits::segment(facts, Direction::Receive).0;
+    let own = limits::window(&Facts { path: None, ..facts.clone() }, payload, Direction::Receive);
+    let product = target.rate.times(target.round_trip).get() as f64;
+    // A window of this host's own has rules of its own.
+    let is_own = own.is_some_and(|own| bytes as f64 > REACHED * own.get() as f64);
+    let is_unscaled = stripped(path, 0, path.window_scaling);
+    (!is_own && !is_unscaled && (bytes as f64) < REACHED * product).then(|| finding! {
+        cause: format!("the server has {} under way at most: its send buffer, or its congestion window", Bytes::new(bytes)),
+        evidence: format!("an even rate of {} without loss or queue, over {:.1} ms", megabits(path.shape.steady_bps.unwrap_or(0)), f64::from(path.handshake_rtt_us) / 1e3),
+        scope: Scope::Always,
+        direction: Direction::Receive,
+        remedy: advised("at the server: longhaul doctor --target, for tcp_wmem and SO_SNDBUF; or a depot near it", Some(Limit::PeerWindow)),
+        gain: Gain::Modelled,
+    })
+}

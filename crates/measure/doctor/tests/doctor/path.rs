@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Causes planted on an emulated path, found from a download over it.
+
+use host::sysctl;
+use longhaul_doctor::{
+    Target,
+    diagnosis::{Diagnosis, diagnose},
+    facts::{
+        Facts, Host,
+        path::{self, End, Request},
+    },
+};
+use scenario::Scenario;
+use std::io;
+use testkit::{
+    draft::Draft,
+    http_server::{Conn, Server},
+    one_of_two,
+};
+use wan::Wan;
+
+/// What a server sends: for five seconds at 100 Mb/s.
+const BODY: usize = 64 << 20;
+const TARGET: &str = "100mbit@40ms";
+
+/// A path of 100 Mb/s and 40 ms from a server to a client, with more keys of its link and of the server.
+fn network(link: &str, server: &str) -> Wan {
+    let draft = Draft::new("path", "")
+        .node("server", server)
+        .node("client", "tcp_rmem_max=16MB")
+        .link("server", "client", link);
+    let none: [&str; 0] = [];
+    let scenario = Scenario::parse(&draft.to_string(), "path.toml", &none).unwrap();
+    Wan::up(&scenario.runs[0]).unwrap()
+}
+
+const LINK: &str = "rate=100mbit delay=20ms";
+const SENDS: &str = "tcp_wmem_max=16MB";
+
+/// Runs something on a node.
+fn on<T: Send>(wan: &Wan, node: &str, work: impl FnOnce() -> T + Send) -> T {
+    let done: io::Result<T> = wan.node(node).unwrap().namespace.run(|| Ok(work()));
+    done.unwrap()
+}
+
+fn server(wan: &Wan, answer: impl Fn(&mut Conn) + Send + Sync + 'static) -> Server {
+    on(wan, "server", || Server::start_at("0.0.0.0:80", move |_, _, conn| answer(conn)))
+}
+
+fn large(conn: &mut Conn) {
+    conn.answer("200 OK", &[], &vec![7; BODY]);
+}
+
+/// What the client finds.
+fn diagnosed(wan: &Wan, target: &str) -> (Diagnosis, Facts) {
+    let address = wan.address("server").unwrap();
+    let request = Request::parse(&format!("http://{address}/file")).unwrap();
+    let target: Target = target.parse().unwrap();
+    on(wan, "client", || {
+        let facts = Facts {
+            host: Host::gather(Some(address)),
+            path: Some(path::probe(&request).unwrap()),
+            ..Facts::default()
+        };
+        (diagnose(&facts, &target), facts)
+    })
+}
+
+/// The names of what is found for what the client receives, in order.
+fn ids(diagnosis: &Diagnosis) -> Vec<&'static str> {
+    let of_path = |id: &&str| id.starts_with("path-") || id.starts_with("peer-");
+    diagnosis.findings.iter().map(|ranked| ranked.finding.id).filter(of_path).collect()
+}
+
+fn first(link: &str, sends: &str, target: &str) -> String {
+    let _turn = one_of_two();
+    let wan = network(link, sends);
+    let _server = server(&wan, large);
+    let (diagnosis, facts) = diagnosed(&wan, target);
+    let found = ids(&diagnosis);
+    assert!(!found.is_empty(), "nothing is found: {:#?}", facts.path);
+    format!("{} {:#?}", found[0], facts.path)
+}
+
+#[test]
+fn good_path_is_silent() {
+    let _turn = one_of_two();
+    let wan = network(LINK, SENDS);
+    let _server = server(&wan, large);
+    let (diagnosis, facts) = diagnosed(&wan, TARGET);
+    let path = facts.path.unwrap();
+    assert!(path.window_scaling && path.sack && path.timestamps && !path.is_unscaled);
+    assert!((39_000..60_000).contains(&path.handshake_rtt_us), "{path:#?}");
+    assert_eq!(ids(&diagnosis), [""; 0], "{path:#?}");
+}
+
+#[test]
+fn losses_are_found() {
+    let found = first(&format!("{LINK} loss=0.1%"), SENDS, TARGET);
+    assert!(found.starts_with("path-loss "), "{found}");
+}
+
+#[test]
+fn slow_link_is_found_by_its_queue() {
+    let found = first("rate=20mbit delay=20ms queue=4bdp", SENDS, TARGET);
+    assert!(found.starts_with("path-rate "), "{found}");
+}
+
+#[test]
+fn small_window_of_the_server_is_found() {
+    let found = first(LINK, "tcp_wmem_max=64KB", TARGET);
+    assert!(found.starts_with("peer-window "), "{found}");
+}
+
+/// An option that the other end refuses is not in force, as one that a middlebox removes.
+#[test]
+fn removed_options_are_found() {
+    for (name, id) in [
+        ("tcp_window_scaling", "path-window-scaling"),
+        ("tcp_sack", "path-sack"),
+        ("tcp_timestamps", "path-timestamps"),
+    ] {
+        let _turn = one_of_two();
+        let wan = network(LINK, SENDS);
+        on(&wan, "server", || sysctl::write(&format!("net.ipv4.{name}"), "0").unwrap());
+        let _server = server(&wan, |conn| conn.answer("200 OK", &[], &vec![7; 4 << 20]));
+        let (diagnosis, facts) = diagnosed(&wan, TARGET);
+        assert_eq!(ids(&diagnosis).first(), Some(&id), "{:#?}", facts.path);
+    }
+}
+
+/// A server whose segments above 1000 bytes vanish, as behind a tunnel that tells nobody.
+#[test]
+fn black_hole_for_large_packets_is_found() {
+    let _turn = one_of_two();
+    let wan = network(LINK, SENDS);
+    let _server = server(&wan, |conn| {
+        let info = host::tcp_info(&conn.stream).unwrap();
+        let segment = info.cwnd.get() / u64::from(info.cwnd_segments);
+        if segment > 1000 {
+            conn.hang(std::time::Duration::from_secs(20));
+        } else {
+            conn.answer("200 OK", &[], &[7; 100_000]);
+        }
+    });
+    let (diagnosis, facts) = diagnosed(&wan, TARGET);
+    let path = facts.path.as_ref().unwrap();
+    assert_eq!((path.end, path.small_segments_pass), (End::Stalled, Some(true)), "{path:#?}");
+    let first = &diagnosis.findings[0];
+    assert_eq!(first.finding.id, "path-black-hole");
+    let predicted = first.predicted.as_ref().unwrap();
+    assert!(predicted.now.bps() == 0 && predicted.after.bps() > 50_000_000, "{predicted:?}");
+    let words = first.finding.changes()[0].command();
+    assert!(words.ends_with("advmss 1220"), "{words}");
+    // The kernel takes the route, and has it as before after the undo.
+    on(&wan, "client", || {
+        first.finding.changes()[0].make().unwrap();
+        assert_eq!(first.finding.changes()[0].holds(), Some(true));
+        first.undo.as_ref().unwrap()[0].make().unwrap();
+    });
+}
+
+#[test]
+fn policer_is_found_by_losses_without_a_queue() {
+    let policed = format!("{LINK} forward.policer={{rate=\"20mbit\",burst=\"200KB\"}}");
+    let found = first(&policed, SENDS, TARGET);
+    assert!(found.starts_with("path-policer "), "{found}");
+}
