@@ -196,9 +196,8 @@ fn generate(file: &str, packets: u64, connections: u32) -> io::Result<u64> {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let numbers = arguments.get(1..).unwrap_or_default().iter().map(|text| text.parse().ok());
-    let (Some(file), [Some(packets), Some(connections)]) =
-        (arguments.first(), numbers.collect::<Vec<Option<u32>>>()[..])
+    let number = |at: usize| arguments.get(at)?.parse::<u32>().ok();
+    let (Some(file), Some(packets), Some(connections)) = (arguments.first(), number(1), number(2))
     else {
         eprintln!("generate FILE PACKETS CONNECTIONS");
         return ExitCode::from(2);

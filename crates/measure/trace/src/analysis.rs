@@ -204,7 +204,9 @@ fn run_shard(
     // The receiver outlives all shards.
     let mut finished = |summary| drop(summaries.send(summary));
     for batch in waiting {
-        batch.iter().for_each(|segment| table.take(segment, &mut finished));
+        for segment in &batch {
+            table.take(segment, &mut finished);
+        }
     }
     table.finish_all(&mut finished).1
 }

@@ -62,6 +62,7 @@ pub(crate) enum Recovery {
 
 /// What is known when data is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact that a rule asks for")]
 pub(crate) struct Evidence {
     /// All of it was acknowledged, cumulatively or selectively.
     pub(crate) is_acknowledged: bool,
@@ -131,7 +132,7 @@ pub(crate) fn cause(evidence: &Evidence) -> Cause {
 /// Data that fills a gap, compared with the data right behind the gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GapFiller {
-    /// TSval of both: the filler's, the other's.
+    /// `TSval` of both: the filler's, the other's.
     pub(crate) timestamps: Option<(u32, u32)>,
     /// IPv4 identifications of both, if the sender counts them up.
     pub(crate) identifications: Option<(u16, u16)>,

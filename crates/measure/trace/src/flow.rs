@@ -91,7 +91,7 @@ struct Window {
 }
 
 impl Window {
-    fn bytes(&self) -> Option<u64> {
+    fn bytes(self) -> Option<u64> {
         Some(u64::from(self.raw?) << self.scale?)
     }
 }

@@ -111,7 +111,9 @@ mod tests {
     fn mean_holds_what_has_ended() {
         let curve = |points: &[(u64, u64)]| {
             let mut growth = Growth::default();
-            points.iter().for_each(|(ns, bytes)| growth.add(*ns, *bytes));
+            for (ns, bytes) in points {
+                growth.add(*ns, *bytes);
+            }
             growth
         };
         let fast = curve(&[(1000, 0), (1_000_001_000, 1000)]);

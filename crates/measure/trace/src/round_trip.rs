@@ -17,7 +17,7 @@ pub(crate) struct RoundTrips {
     min_ns: Option<u64>,
     smoothed_ns: u64,
     variation_ns: u64,
-    /// A TSval on its way to this end, and when.
+    /// A `TSval` on its way to this end, and when.
     pending: Option<(u32, u64)>,
     last_sent: Option<u32>,
 }
@@ -44,7 +44,7 @@ impl RoundTrips {
         self.min_ns = Some(self.min_ns.map_or(ns, |min| min.min(ns)));
     }
 
-    /// A packet goes to this end with this TSval.
+    /// A packet goes to this end with this `TSval`.
     pub(crate) fn timestamp_goes(&mut self, value: u32, now_ns: u64) {
         // One at a time; the first packet of those that have it.
         if self.pending.is_none() && self.last_sent != Some(value) {
@@ -53,7 +53,7 @@ impl RoundTrips {
         self.last_sent = Some(value);
     }
 
-    /// A packet of this end comes with this TSecr.
+    /// A packet of this end comes with this `TSecr`.
     pub(crate) fn echo_comes(&mut self, echo: u32, now_ns: u64) {
         if let Some((value, sent_ns)) = self.pending {
             let later = echo.wrapping_sub(value).cast_signed();

@@ -82,7 +82,7 @@ pub struct Segment {
     pub mss: Option<u16>,
     /// By how many bits the sender's windows are shifted. In packets that open a connection.
     pub window_scale: Option<u8>,
-    /// TSval and TSecr.
+    /// `TSval` and `TSecr`.
     pub timestamps: Option<(u32, u32)>,
     /// Selective acknowledgements as they are written, the first `sack_blocks` of them.
     pub sack: [(u32, u32); 4],
@@ -230,8 +230,11 @@ fn ip_packet<'a>(packet: &Packet<'a>) -> Result<&'a [u8], NoSegment> {
         LinkType::LINUX_SLL => within_tags(number(14)?, from(16)?),
         LinkType::LINUX_SLL2 => within_tags(number(0)?, from(20)?),
         LinkType::NULL | LinkType::LOOP => is_ip(from(4)?),
-        LinkType::RAW | LinkType::RAW_BSD | LinkType::RAW_OPENBSD => is_ip(data),
-        LinkType::IPV4 | LinkType::IPV6 => is_ip(data),
+        LinkType::RAW
+        | LinkType::RAW_BSD
+        | LinkType::RAW_OPENBSD
+        | LinkType::IPV4
+        | LinkType::IPV6 => is_ip(data),
         _ => Err(NoSegment::UnknownLink),
     }
 }

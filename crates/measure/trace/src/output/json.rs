@@ -17,7 +17,8 @@ struct OfFile<'a> {
 /// A file of a finished document.
 #[derive(Debug, Serialize)]
 struct File {
-    file: String,
+    #[serde(rename = "file")]
+    name: String,
     #[serde(flatten)]
     totals: Totals,
     /// Why reading stopped before the end. `None`: it did not.
@@ -52,7 +53,7 @@ impl<W: Write> JsonDocument<W> {
 
     /// Adds what was read of a file, with the error that ended it early.
     pub fn add_file(&mut self, file: &str, totals: Totals, error: Option<String>) {
-        self.files.push(File { file: file.to_owned(), totals, error });
+        self.files.push(File { name: file.to_owned(), totals, error });
     }
 
     /// Ends the document.

@@ -28,7 +28,7 @@ impl Default for List {
 
 impl List {
     /// The place that is longest unused.
-    pub(super) fn first(&self) -> Option<u32> {
+    pub(super) fn first(self) -> Option<u32> {
         (self.first != NONE).then_some(self.first)
     }
 }

@@ -85,7 +85,7 @@ enum Verdict {
     WindowFull,
 }
 
-fn ours(kind: &Kind) -> Option<Verdict> {
+fn ours(kind: Kind) -> Option<Verdict> {
     Some(match kind {
         Kind::Retransmission(_) | Kind::ControlRetransmission => Verdict::SentAgain,
         Kind::Reordered => Verdict::Late,
@@ -124,7 +124,7 @@ fn compared(file: &Path) -> (u64, BTreeMap<Difference, Vec<u64>>) {
     let (mut agreed, mut differences) = (0, BTreeMap::<Difference, Vec<u64>>::new());
     for packet in packets {
         let mine: BTreeSet<Verdict> =
-            ours_of.get(&packet).into_iter().flatten().filter_map(ours).collect();
+            ours_of.get(&packet).into_iter().flatten().copied().filter_map(ours).collect();
         let other: BTreeSet<Verdict> =
             theirs_of.get(&packet).into_iter().flatten().map(|flag| theirs(flag)).collect();
         if mine == other {

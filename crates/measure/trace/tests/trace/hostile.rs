@@ -141,7 +141,7 @@ fn damaged_frames_are_counted_and_no_more() {
     let mut random = Pcg64::seed_from_u64(testkit::fuzz::seed());
     let mut file = pcap_header(Order::Little, false, 1);
     for n in 0..20_000 {
-        let mut frame = vec![0; 14 + 60];
+        let mut frame = [0; 14 + 60];
         (0..frame.len()).for_each(|at| frame[at] = random.next_u32() as u8);
         frame[12..14].copy_from_slice(if n % 3 == 0 { &[0x86, 0xdd] } else { &[8, 0] });
         frame[14] = if n % 3 == 0 { 0x60 } else { 0x45 };

@@ -34,7 +34,7 @@ fn pcapng_times_are_nanoseconds_whatever_the_interface_has() {
         (Some(3), None, 1500, 1_500_000_000),
         (Some(0), None, 3, 3_000_000_000),
         (Some(12), None, 1_500_000_000_000, 1_500_000_000),
-        (Some(0x80 | 10), None, 1536, 1_500_000_000),
+        (Some(0x8a), None, 1536, 1_500_000_000),
         (Some(9), Some(100), 5, 100_000_000_005),
         (Some(6), Some(-1), 1_500_000, 500_000_000),
         // Before 1970 and after 2554.

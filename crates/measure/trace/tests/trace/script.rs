@@ -19,7 +19,7 @@ pub struct Script {
     pub segments: Vec<Segment>,
     /// Added to all sequence numbers of the server.
     pub offset: u32,
-    /// TSval of following packets.
+    /// `TSval` of following packets.
     pub timestamp: Option<u32>,
     pub ids: [u16; 2],
 }
