@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Buffers against the bandwidth-delay product, and what else bounds memory.
 
-use super::{Check, Rule, finding};
 use crate::{
     Target,
     change::Change,
     facts::{Facts, KernelVersion},
     finding::{Direction, Finding, Gain, Remedy, Scope},
     limits,
+    rule::{Check, Rule, finding},
 };
 use model::buffers;
 use units::{Bytes, Rate};
