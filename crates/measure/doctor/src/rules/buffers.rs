@@ -73,7 +73,7 @@ const RMEM: &str = "net.ipv4.tcp_rmem";
 const WMEM: &str = "net.ipv4.tcp_wmem";
 /// The share of a receive buffer that is window, of kernels with a fixed one.
 const LEAST_SHARE: f64 = 0.5;
-/// The kernel's own maximum of tcp_rmem before Linux 6.16, and of tcp_wmem.
+/// The kernel's own maximum of `tcp_rmem` before Linux 6.16, and of `tcp_wmem`.
 const USUAL_RMEM: u64 = 6 << 20;
 const USUAL_WMEM: u64 = 4 << 20;
 
