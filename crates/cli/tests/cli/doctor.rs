@@ -92,7 +92,7 @@ fn user_without_rights_gets_findings_and_is_told_what_fixes_take() {
 #[test]
 fn dry_run_prints_what_fix_would_do() {
     alone_in_network(|| {
-        let server = Server::start(|_, _, conn| conn.answer("200 OK", &[], &[7; 1 << 20]));
+        let server = Server::start(|_, _, conn| conn.answer("200 OK", &[], &vec![7; 1 << 20]));
         let (url, target) = (server.url("/file"), "1gbit@90ms");
         let said = done(&["doctor", &url, "--target", target, "--fix", "--dry-run"]);
         assert!(said.contains("receive-buffer: sysctl -w") && said.contains("  undo: "), "{said}");

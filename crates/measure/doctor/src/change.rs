@@ -10,7 +10,7 @@ use host::{
     iproute, sysctl,
 };
 use serde::{Deserialize, Serialize};
-use std::{fs, io};
+use std::{fmt::Display, fs, io};
 
 /// A change. Devices, routes and settings below `net` are the network namespace's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,8 +90,9 @@ const PROCESSORS: &str = "/sys/devices/system/cpu";
 
 impl Change {
     /// A setting's value.
-    pub fn setting(key: &str, value: impl ToString) -> Self {
-        Self::Setting { key: key.to_owned(), value: value.to_string() }
+    pub fn setting(key: &str, value: impl Display) -> Self {
+        let value = format!("{value}");
+        Self::Setting { key: key.to_owned(), value }
     }
 
     /// The command that makes the change by hand.

@@ -69,10 +69,14 @@ impl Limit {
         match self {
             Self::LineRate => host.device.iter_mut().for_each(|it| it.line_rate_bps = None),
             Self::ProgramSendBuffer => {
-                sockets.iter_mut().for_each(|it| it.sets_send_buffer = false)
+                for socket in sockets {
+                    socket.sets_send_buffer = false;
+                }
             }
             Self::ProgramReceiveBuffer => {
-                sockets.iter_mut().for_each(|it| it.sets_receive_buffer = false);
+                for socket in sockets {
+                    socket.sets_receive_buffer = false;
+                }
             }
             path_limit => {
                 if let Some(path) = path {

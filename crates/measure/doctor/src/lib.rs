@@ -4,6 +4,7 @@
 //! ```text
 //! facts      what is so: settings, device, routes, memory, sockets of programs, a measured path
 //! limits     a transfer under these facts, as the crate `model` predicts it
+//! rule       what a rule is
 //! rules      a table of pure functions from facts and target to a finding
 //! diagnosis  what the rules find, each with the rate now and after its remedy, in order of the gain
 //! change     a change of this host, as a command, as an inverse, and done to facts or to the host
@@ -22,6 +23,7 @@ pub mod journal;
 mod limits;
 pub mod repair;
 pub mod report;
+pub mod rule;
 pub mod rules;
 mod target;
 

@@ -116,7 +116,7 @@ mod tests {
     fn small_window_is_sent_once_a_round_trip() {
         for congestion in ["reno", "cubic", "bbr"] {
             let window = Some(Bytes::new(1448 * 100));
-            close(&Transfer { window, congestion, ..transfer() }, 1448e2 * 8.0 / 0.1, 0.03);
+            close(&Transfer { congestion, window, ..transfer() }, 1448e2 * 8.0 / 0.1, 0.03);
         }
     }
 

@@ -83,6 +83,7 @@ pub struct TcpInfo {
 
 /// Options of TCP that are in force only if both ends offered them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a bit of the kernel's")]
 pub struct TcpOptions {
     /// Timestamps (RFC 7323).
     pub timestamps: bool,

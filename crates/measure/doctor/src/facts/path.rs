@@ -49,6 +49,7 @@ pub enum End {
 
 /// A path to a server, in the direction from it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each option is in force or not")]
 pub struct Path {
     /// The server's address.
     pub peer: String,

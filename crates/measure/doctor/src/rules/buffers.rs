@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Buffers against the bandwidth-delay product, and what else bounds memory.
 
-use super::{Check, Rule, finding};
 use crate::{
     Target,
     change::Change,
     facts::{Facts, KernelVersion},
     finding::{Direction, Finding, Gain, Remedy, Scope},
     limits,
+    rule::{Check, Rule, finding},
 };
 use model::buffers;
 use units::{Bytes, Rate};
@@ -73,7 +73,7 @@ const RMEM: &str = "net.ipv4.tcp_rmem";
 const WMEM: &str = "net.ipv4.tcp_wmem";
 /// The share of a receive buffer that is window, of kernels with a fixed one.
 const LEAST_SHARE: f64 = 0.5;
-/// The kernel's own maximum of tcp_rmem before Linux 6.16, and of tcp_wmem.
+/// The kernel's own maximum of `tcp_rmem` before Linux 6.16, and of `tcp_wmem`.
 const USUAL_RMEM: u64 = 6 << 20;
 const USUAL_WMEM: u64 = 4 << 20;
 

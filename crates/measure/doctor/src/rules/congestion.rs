@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The congestion control of what this host sends.
 
-use super::{Check, Rule, finding};
 use crate::{
     Target,
     change::Change,
     facts::{Facts, KernelVersion},
     finding::{Direction, Finding, Gain, Remedy, Scope},
     limits,
+    rule::{Check, Rule, finding},
 };
 
 pub const RULES: &[Rule] = &[

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The network device: its link, queue, offloads and rings, and the processors that serve it.
 
-use super::{Check, Rule, finding};
 use crate::{
     Target,
     change::Change,
     facts::{Device, Facts},
     finding::{Direction, Finding, Gain, Limit, Remedy, Scope},
+    rule::{Check, Rule, finding},
 };
 use units::Rate;
 

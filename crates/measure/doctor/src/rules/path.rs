@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A measured path, from the server to this host.
 
-use super::{Check, Rule, finding};
 use crate::{
     Target,
     change::Change,
     facts::{Facts, Path},
     finding::{Direction, Finding, Gain, Limit, Remedy, Scope},
     limits,
+    rule::{Check, Rule, finding},
 };
 use units::{Bytes, Rate};
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A running program: buffers that it has set, and what it waits for.
 
-use super::{Check, Rule, finding};
 use crate::{
     Target,
     facts::{Facts, Socket},
     finding::{Direction, Finding, Gain, Limit, Remedy, Scope},
     limits,
+    rule::{Check, Rule, finding},
 };
 use model::buffers;
 use units::Bytes;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Metrics of the route that hold connections down (ip-route(8)).
 
-use super::{Check, Rule, finding};
 use crate::{
     Target,
     change::Change,
     facts::Facts,
     finding::{Direction, Finding, Gain, Remedy, Scope},
+    rule::{Check, Rule, finding},
 };
 
 pub const RULES: &[Rule] = &[

@@ -1,31 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Settings of one number that are wrong by themselves: switched off by folklore, or out of their range.
 
-use super::{Check, Rule, finding};
 use crate::{
-    Target,
-    change::Change,
-    facts::{Facts, KernelVersion},
-    finding::{Direction, Finding, Gain, Remedy, Scope},
+    facts::KernelVersion,
+    finding::{Direction, Gain, Scope},
+    rule::{Check, Rule, SettingRule},
 };
-
-/// A rule about one setting.
-#[derive(Debug)]
-pub struct SettingRule {
-    id: &'static str,
-    key: &'static str,
-    source: &'static str,
-    /// Whether a value is wrong.
-    is_wrong: fn(i64) -> bool,
-    /// The right value.
-    right: i64,
-    cause: &'static str,
-    direction: Direction,
-    scope: Scope,
-    gain: Gain,
-    /// The kernels that it is for: from the first on, before the second.
-    kernels: (KernelVersion, KernelVersion),
-}
 
 const ANY: (KernelVersion, KernelVersion) =
     (KernelVersion::new(0, 0, 0), KernelVersion::new(u32::MAX, 0, 0));
@@ -38,25 +18,6 @@ const BEFORE_6_6: (KernelVersion, KernelVersion) =
 
 const IP_SYSCTL: &str = "Linux, ip-sysctl.rst";
 const NO_RECOVERY: Gain = Gain::NoForm("no closed form has this kind of recovery from losses");
-
-impl SettingRule {
-    pub fn find(&self, facts: &Facts, _: &Target) -> Option<Finding> {
-        let host = &facts.host;
-        let value = host.number(self.key).filter(|value| (self.is_wrong)(*value))?;
-        let (from, before) = self.kernels;
-        if !host.kernel.is_none_or(|kernel| from <= kernel && kernel < before) {
-            return None;
-        }
-        Some(finding! {
-            cause: self.cause.to_owned(),
-            evidence: format!("{} is {value}", self.key),
-            scope: self.scope,
-            direction: self.direction,
-            remedy: Remedy::Changes(vec![Change::setting(self.key, self.right)]),
-            gain: self.gain,
-        })
-    }
-}
 
 /// The rules of the table.
 pub fn rules() -> impl Iterator<Item = Rule> {

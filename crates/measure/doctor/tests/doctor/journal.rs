@@ -31,7 +31,7 @@ fn change_of_a_dropped_journal_is_taken_back_by_the_next() {
         drop(journal);
         assert_eq!(sysctl::read(KEY).unwrap(), "0");
         let mut journal = Journal::at(directory(dir.path())).unwrap();
-        assert_eq!(journal.entries(), [entry.clone()]);
+        assert_eq!(journal.entries(), std::slice::from_ref(&entry));
         assert_eq!(journal.undo_last().unwrap(), Some((entry, Undone::Restored)));
         assert_eq!(sysctl::read(KEY).unwrap(), "1");
         assert_eq!(journal.undo_last().unwrap(), None);

@@ -140,7 +140,7 @@ fn black_hole_for_large_packets_is_found() {
         if segment > 1000 {
             conn.hang(std::time::Duration::from_secs(20));
         } else {
-            conn.answer("200 OK", &[], &[7; 100_000]);
+            conn.answer("200 OK", &[], &vec![7; 100_000]);
         }
     });
     let (diagnosis, facts) = diagnosed(&wan, TARGET);

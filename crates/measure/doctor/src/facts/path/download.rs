@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn download_over_loopback_tells_options_and_rate() {
-        let server = Server::start(|_, _, conn| conn.answer("200 OK", &[], &[7; 1 << 20]));
+        let server = Server::start(|_, _, conn| conn.answer("200 OK", &[], &vec![7; 1 << 20]));
         let path = probe(&request(&server)).unwrap();
         assert!(path.window_scaling && path.sack && !path.is_unscaled, "{path:?}");
         assert!(path.mean_bps.unwrap() > 0 && path.end == End::Whole && path.segments > 0);
