@@ -42,46 +42,26 @@ impl Direction {
     }
 }
 
-/// A limit that no change of this host lifts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
-    /// The rate of this host's own link.
-    LineRate,
-    /// The send buffer that a program has set.
-    ProgramSendBuffer,
-    /// The receive buffer that a program has set.
-    ProgramReceiveBuffer,
-    /// The peer's window.
-    PeerWindow,
-    /// Losses of the path.
-    Loss,
-    /// A link, shaper or policer of the path.
-    Rate,
-    /// Options that a middlebox or the peer removes.
-    Options,
-    /// The size of packets.
-    PacketSize,
-}
+pub use crate::outside_limit::Limit;
 
-impl Limit {
-    fn lift(self, facts: &mut Facts) {
-        let Facts { host, sockets, path } = facts;
-        match self {
-            Self::LineRate => host.device.iter_mut().for_each(|it| it.line_rate_bps = None),
-            Self::ProgramSendBuffer => {
-                for socket in sockets {
-                    socket.sets_send_buffer = false;
-                }
+/// Takes a limit out of facts.
+fn lift(limit: Limit, facts: &mut Facts) {
+    let Facts { host, sockets, path } = facts;
+    match limit {
+        Limit::LineRate => host.device.iter_mut().for_each(|it| it.line_rate_bps = None),
+        Limit::ProgramSendBuffer => {
+            for socket in sockets {
+                socket.sets_send_buffer = false;
             }
-            Self::ProgramReceiveBuffer => {
-                for socket in sockets {
-                    socket.sets_receive_buffer = false;
-                }
+        }
+        Limit::ProgramReceiveBuffer => {
+            for socket in sockets {
+                socket.sets_receive_buffer = false;
             }
-            path_limit => {
-                if let Some(path) = path {
-                    path.lift(path_limit);
-                }
+        }
+        path_limit => {
+            if let Some(path) = path {
+                path.lift(path_limit);
             }
         }
     }
@@ -131,7 +111,7 @@ impl Finding {
         let mut mended = facts.clone();
         match &self.remedy {
             Remedy::Changes(changes) => changes.iter().for_each(|change| change.apply(&mut mended)),
-            Remedy::Advice(_, limit) => limit.iter().for_each(|limit| limit.lift(&mut mended)),
+            Remedy::Advice(_, limit) => limit.iter().for_each(|limit| lift(*limit, &mut mended)),
         }
         mended
     }

@@ -21,6 +21,7 @@ pub mod facts;
 pub mod finding;
 pub mod journal;
 mod limits;
+mod outside_limit;
 pub mod repair;
 pub mod report;
 pub mod rule;

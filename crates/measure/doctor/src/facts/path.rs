@@ -18,7 +18,7 @@ pub use self::{
     shape::Shape,
 };
 
-use crate::finding::Limit;
+use crate::outside_limit::Limit;
 use serde::Serialize;
 
 /// A moment of a download.

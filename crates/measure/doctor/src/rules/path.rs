@@ -72,8 +72,6 @@ pub const RULES: &[Rule] = &[
 const PASSES: u64 = 1220;
 /// The share of the target that counts as reached.
 const REACHED: f64 = 0.9;
-/// Losses that are more than chance.
-const LEAST_EVENTS: u32 = 3;
 
 fn below(bps: u64, target: &Target) -> bool {
     (bps as f64) < REACHED * target.rate.bps() as f64
@@ -161,7 +159,7 @@ fn packets(facts: &Facts, _: &Target) -> Option<Finding> {
 }
 
 fn loss(facts: &Facts, _: &Target) -> Option<Finding> {
-    let path = facts.path.as_ref().filter(|path| path.shape.loss_events >= LEAST_EVENTS)?;
+    let path = facts.path.as_ref().filter(|path| path.shape.loses_often())?;
     let loss = path.loss.filter(|loss| *loss > 0.0)?;
     // A policer's, a full queue's, or too few to be what holds an even rate.
     if path.rate_bps.is_some() || path.peer_window_bytes.is_some() {

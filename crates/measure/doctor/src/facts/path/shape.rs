@@ -31,6 +31,8 @@ pub const LEAST_ROUND_TRIPS: u64 = 20;
 const PARTS: u64 = 8;
 /// Events of loss in a download that are more than chance or the end of slow start.
 const OFTEN: u32 = 10;
+/// How many of them have to be alike.
+const ALIKE: usize = 6;
 /// How far they may be apart, as a share of their mean.
 const EVEN: f64 = 0.15;
 /// A round trip has grown by a queue if it is so many times that of the handshake.
@@ -51,7 +53,9 @@ impl Shape {
         let rates: Vec<f64> = (0..PARTS)
             .map(|n| rate_bps(samples, middle + n * part, middle + (n + 1) * part))
             .collect();
-        let is_even = steady > 0.0 && rates.iter().all(|rate| (rate / steady - 1.0).abs() <= EVEN);
+        let alike = rates.iter().filter(|rate| (*rate / steady - 1.0).abs() <= EVEN).count();
+        // A busy host or a pause spoils a part or two.
+        let is_even = steady > 0.0 && alike >= ALIKE;
         let mut rtts: Vec<u32> = samples
             .iter()
             .filter(|it| it.at_us >= middle && it.rtt_us > 0)
