@@ -176,7 +176,8 @@ fn csv_trace(path: &Path, repeats: Option<Duration>) -> Result<ChangingRate, Str
         })
     });
     let steps = steps.collect::<Result<Vec<_>, _>>()?;
-    of_steps(steps.into_iter(), repeats).map_err(|error| at_line(path, &lines, error, "before, or the same as,"))
+    of_steps(steps.into_iter(), repeats)
+        .map_err(|error| at_line(path, &lines, error, "before, or the same as,"))
 }
 
 /// Lines of milliseconds, each an opportunity for 1500 bytes.
