@@ -38,7 +38,6 @@ mod parcel;
 mod progress;
 mod put;
 mod random;
-mod receipt;
 mod recv;
 mod report;
 mod results_table;

@@ -88,18 +88,15 @@ impl Client {
         let opened = Target::new(&request.url, &self.options, &self.chooser)
             .await
             .and_then(|target| Transfer::open(self, target, request, progress, started));
-        match opened {
+        report.result = match opened {
             Ok(mut transfer) => {
-                report.result = transfer.run(stop).await;
-                report.seconds = started.elapsed().as_secs_f64();
+                let result = transfer.run(stop).await;
                 transfer.tell(&mut report);
-                transfer.tell_limits(&mut report).await;
+                result
             }
-            Err(error) => {
-                report.result = Err(error);
-                report.seconds = started.elapsed().as_secs_f64();
-            }
-        }
+            Err(error) => Err(error),
+        };
+        report.seconds = started.elapsed().as_secs_f64();
         report
     }
 }

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A transfer under way, to be looked at while others move it.
 
-mod receipt;
-
 use super::{
     access_log::AccessLog,
     credentials::{UsedLogin, UsedTicket},
     hops::{Label, Moved, Rates},
     line::{Fields, Line},
-    receipt::TransferReceipt,
     registry::Registry,
     status::{MOST_TARGET, Side, Tcp, TicketName, Transfer},
     withdrawal::Withdrawal,
@@ -101,8 +98,6 @@ pub(crate) struct Live {
     other_end: OnceLock<IpAddr>,
     /// Whether the log has a line of its beginning.
     is_announced: AtomicBool,
-    /// What has limited it, once that was looked at or asked for.
-    receipt: OnceLock<Arc<TransferReceipt>>,
     registry: Arc<Registry>,
 }
 
@@ -112,8 +107,6 @@ struct Upstream {
     name: Label,
     label: Label,
     socket: Option<Watched>,
-    /// When there was first a connection.
-    reached_at: Option<Instant>,
 }
 
 /// A socket that another task owns and closes.
@@ -159,7 +152,6 @@ impl Live {
                 name: Arc::clone(&asked.upstream),
                 label: upstream_hop,
                 socket: None,
-                reached_at: None,
             }),
             joined: Mutex::default(),
             asked_for: AtomicU8::new(1),
@@ -168,7 +160,6 @@ impl Live {
             told: Notify::new(),
             other_end: OnceLock::new(),
             is_announced: AtomicBool::new(false),
-            receipt: OnceLock::new(),
             asked,
             registry,
         }
@@ -225,9 +216,7 @@ impl Live {
         let same = *next == self.asked.next;
         let name = if same { Arc::clone(&self.asked.upstream) } else { next.to_string().into() };
         let (label, socket) = (self.registry.reached(&name), Some(Watched::new(upstream)));
-        let mut current = self.upstream();
-        let reached_at = current.reached_at.or_else(|| Some(Instant::now()));
-        *current = Upstream { name, label, socket, reached_at };
+        *self.upstream() = Upstream { name, label, socket };
     }
 
     /// The response is requested over `streams` connections.
@@ -305,14 +294,9 @@ impl Live {
         self.rates().look(self.moved(), elapsed);
     }
 
-    /// Whether it has lasted so long that the log tells more of it.
-    pub(crate) fn is_lasting(&self) -> bool {
-        self.since.elapsed() >= LASTING
-    }
-
     /// Whether to log its beginning now: once, and only for lasting transfers.
     pub(crate) fn is_to_be_announced(&self) -> bool {
-        self.is_lasting() && !self.is_announced.swap(true, Relaxed)
+        self.since.elapsed() >= LASTING && !self.is_announced.swap(true, Relaxed)
     }
 
     /// The line of its beginning.
@@ -347,7 +331,6 @@ impl Live {
                 rate_bps: (bits / elapsed.as_secs_f64().max(1e-6)) as u64,
                 copy: "none",
                 digest: None,
-                limited_by: None,
                 client_tcp: None,
                 upstream_tcp: None,
             },
@@ -399,7 +382,6 @@ impl Live {
     ) -> Transfer {
         let (moved, rates) = (self.moved(), *self.rates());
         let answer = self.answer.get();
-        let (limited_by, limits_us) = self.limited_by().unzip();
         Transfer {
             number: self.number,
             process: None,
@@ -423,8 +405,6 @@ impl Live {
             up_bps: rates.up_bps,
             down_bps: rates.down_bps,
             age_s: self.since.elapsed().as_secs_f64(),
-            limited_by,
-            limits_us,
             client_tcp,
             upstream_tcp,
         }

@@ -32,7 +32,6 @@ mod panics;
 mod proxy;
 mod quiet;
 mod rates;
-mod receipts;
 mod refusals;
 mod reloads;
 mod resets;
