@@ -24,7 +24,6 @@ use units::{ClassifyFailure, Duration, FailureClass, Probability, Rate};
 const EXAMPLES: &str = "\
 Examples:
   longhaul doctor --target 1gbit@90ms
-  longhaul doctor http://files.example.org/large.tar --json
   sudo longhaul doctor http://files.example.org/large.tar --target 1gbit@90ms --fix";
 
 /// Find what keeps transfers below a target, with evidence, predicted gain, and the commands that fix it and undo that.

@@ -30,8 +30,6 @@ use units::{Bytes, text::printable};
 const EXAMPLES: &str = "\
 Examples:
   longhaul trace server.pcap
-  tcpdump -r big.pcapng -w - 'port 443' | longhaul trace - --json
-  longhaul trace out/*/*/*.pcapng --csv connections.csv
   longhaul trace direct.pcap sublink1.pcap sublink2.pcap --svg growth.svg --chain";
 
 /// Find the TCP connections of packet captures: round trips, retransmissions and their causes, reordering, windows,

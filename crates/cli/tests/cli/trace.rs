@@ -69,7 +69,8 @@ fn trace_prints_what_the_record_knows_in_all_forms() {
     assert_eq!(document["files"][0]["connections"], 2);
     assert_eq!(document["files"][0]["error"], Value::Null);
     let table = done(&["trace", &captures.source, &captures.sink]);
-    assert_eq!(table.lines().filter(|line| line.contains("sender")).count(), 2, "{table}");
+    // Two senders of data at the source, and two of requests at the sink.
+    assert_eq!(table.lines().filter(|line| line.contains("sender")).count(), 4, "{table}");
     assert!(table.contains("receiver"), "{table}");
     let (csv, parquet) = (path("all.csv"), path("all.parquet"));
     done(&["trace", &captures.source, &captures.sink, "--csv", &csv]);

@@ -112,6 +112,9 @@ impl BlockParser {
                 Err(error) => not_parsed(&error),
             },
             Self::Blocks { is_big_endian, interfaces } => {
+                if is_too_short(bytes, *is_big_endian) {
+                    return Parsed::Damaged("a block shorter than its own header");
+                }
                 let parse = if *is_big_endian { parse_block_be } else { parse_block_le };
                 match parse(bytes) {
                     Ok((rest, block)) => {
@@ -127,6 +130,19 @@ impl BlockParser {
             }
         }
     }
+}
+
+/// Whether a block claims less than its type and both of its lengths take: `pcap-parser` would wait for more of it. The
+/// length of a section's header is in the section's own byte order.
+fn is_too_short(bytes: &[u8], is_big_endian: bool) -> bool {
+    let (Some(kind), Some(length)) =
+        (bytes.first_chunk::<4>(), bytes[4.min(bytes.len())..].first_chunk::<4>())
+    else {
+        return false;
+    };
+    let length =
+        if is_big_endian { u32::from_be_bytes(*length) } else { u32::from_le_bytes(*length) };
+    *kind != [10, 13, 13, 10] && length < 12
 }
 
 fn not_parsed(error: &nom::Err<PcapError<&[u8]>>) -> Parsed {
