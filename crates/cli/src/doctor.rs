@@ -32,6 +32,7 @@ Examples:
 /// Without a server, nothing is sent. Nothing is changed without `--fix`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each flag")]
 pub struct DoctorArgs {
     /// Server to measure the path from: the http URL of a large document, or a host.
     #[arg(value_name = "HOST|URL")]
