@@ -50,10 +50,11 @@ impl Written<'_> {
         });
         let hop =
             HopSummary { congestion_control: Some(self.control.into()), ..HopSummary::default() };
+        let bytes = (goodput_bps / 8.0) as u64;
         let flow = FlowSummary {
             name: "file".into(),
-            bytes: 1000,
-            bytes_expected: Some(1000),
+            bytes,
+            bytes_expected: Some(bytes),
             end_s: 1.0,
             seconds: Some(8e3 / goodput_bps),
             goodput_bps: Some(goodput_bps),
