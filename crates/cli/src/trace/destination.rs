@@ -40,7 +40,7 @@ impl<R: RowWriter> Destination for Rows<R> {
     }
 }
 
-/// Hands a file's connections over by their first packets, as long as so many may be held. Beyond, in the order in which they end,
+/// Hands a file's connections over in the order of their first packets while they can be held. Beyond, in the order in which they end,
 /// so that memory stays bounded.
 pub struct InOrder<'a, D> {
     file: &'a str,
