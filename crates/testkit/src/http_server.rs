@@ -134,8 +134,8 @@ impl Server {
                         return;
                     }
                     let _ = conn.stream.shutdown(Shutdown::Write);
-                    // Closing with bytes unread would be a reset.
-                    conn.hang(Duration::from_millis(200));
+                    // Closing with bytes unread would be a reset, and a busy client may take its time.
+                    conn.hang(Duration::from_secs(10));
                 });
             }
         });

@@ -41,6 +41,7 @@ fn from_many_networks() {
     let _other = connect_from(&network(2, 0), depot.address);
     until("another site has its own", || depot.status().connections.open == 9);
     drop(held);
+    until("places are given back", || depot.status().connections.open == 1);
     let _again = connect_from(&network(1, 9), depot.address);
-    until("places are given back", || depot.status().connections.open == 2);
+    until("a place is used again", || depot.status().connections.open == 2);
 }

@@ -162,7 +162,9 @@ fn exhausted_pipe_pages_fall_back_to_copying() {
         (3..200).contains(&number),
         "fs.pipe-user-pages-soft is {pages}, so that no user reaches it; set the kernel's 16384"
     );
-    let depot = Daemon::depot_of_a_user("id = \"d1\"\n[limits]\npipe = \"1MB\"");
+    // Clients that wait for their turn are slow ones to the depot.
+    let limits = "[limits]\npipe = \"1MB\"\nleast_rate = \"off\"";
+    let depot = Daemon::depot_of_a_user(&format!("id = \"d1\"\n{limits}"));
     let idle = Idle::now([&depot]);
     // More than sockets and pipe of a transfer hold: with a client that waits, its pipe is never empty.
     let body = Arc::new(noise(112, 8 << 20));
