@@ -135,7 +135,10 @@ mod tests {
         let expected = "limited by: hop 2 (d1 - d2): congestion 100 %";
         assert_eq!(line(&limits).as_deref(), Some(expected));
         let table = table(&limits);
-        assert!(table.contains("\n      0        1.0  hop 2 (d1 - d2): congestion 100 %\n"), "{table}");
+        assert!(
+            table.contains("\n      0        1.0  hop 2 (d1 - d2): congestion 100 %\n"),
+            "{table}"
+        );
         assert!(table.contains("hop 2 (d1 - d2) was to blame in 100 % of the time\n"), "{table}");
         let document = document(&limits);
         assert_eq!(document["machines"], json!(["this machine", "d1", "d2", "origin"]));

@@ -77,7 +77,13 @@ impl Observer {
         stderr: StderrLog,
     ) -> Result<Arc<Self>, AccessLogError> {
         let (registry, log) = (Registry::new(config, paced), AccessLog::open(&config.log, stderr)?);
-        Ok(Arc::new(Self { registry, log, counts: Counts::new(), requests: Requests::default(), receipts: Receipts::default() }))
+        Ok(Arc::new(Self {
+            registry,
+            log,
+            counts: Counts::new(),
+            requests: Requests::default(),
+            receipts: Receipts::default(),
+        }))
     }
 
     /// Measures the rates, and tells the log of transfers that last. To be called every second or so.

@@ -91,7 +91,8 @@ impl Chain {
         let total = sorted(&total);
         let confidence = total.first().map_or(0.0, |first| {
             let blamed = rows.iter().filter(|(_, row)| blamed_hop(row) == Some(first.hop));
-            blamed.map(|(time, _)| time).sum::<f64>() / rows.iter().map(|(time, _)| time).sum::<f64>()
+            blamed.map(|(time, _)| time).sum::<f64>()
+                / rows.iter().map(|(time, _)| time).sum::<f64>()
         });
         Self {
             row_s: own.row_s(),
@@ -105,13 +106,19 @@ impl Chain {
     pub fn remedy(&self) -> Option<Remedy> {
         let Blame { hop, cause, share } = *self.total.first()?;
         let text = match (cause, hop) {
-            (Cause::StartUp, _) => "keep this hop's connections warm (hop.warm), or move more at a time",
+            (Cause::StartUp, _) => {
+                "keep this hop's connections warm (hop.warm), or move more at a time"
+            }
             (Cause::Congestion, _) => {
                 "another congestion control on this hop (hop.congestion), or a depot on the way that splits it"
             }
             (Cause::Receiver, 0) => "a faster reader of the output",
-            (Cause::Receiver, _) => "a larger receive buffer at this hop's receiver (tcp_rmem, hop.buffers)",
-            (Cause::SendBuffer, _) => "a larger send buffer at this hop's sender (tcp_wmem, hop.buffers)",
+            (Cause::Receiver, _) => {
+                "a larger receive buffer at this hop's receiver (tcp_rmem, hop.buffers)"
+            }
+            (Cause::SendBuffer, _) => {
+                "a larger send buffer at this hop's sender (tcp_wmem, hop.buffers)"
+            }
             (Cause::RateLimit, _) => "a higher rate limit, if this one is not intended",
             (Cause::Disk, _) => "a faster disk",
             (Cause::Connecting | Cause::SendingProgram | Cause::OtherHop, _) => return None,
@@ -136,7 +143,13 @@ fn sorted(shares: &Shares) -> Vec<Blame> {
 }
 
 /// Divides a part of the time by the causes of one side.
-fn divide(into: &mut Shares, hop: usize, part: f64, times: &CauseTimes, name: impl Fn(Cause) -> Cause) {
+fn divide(
+    into: &mut Shares,
+    hop: usize,
+    part: f64,
+    times: &CauseTimes,
+    name: impl Fn(Cause) -> Cause,
+) {
     let all = times.total_s();
     if all <= 0.0 {
         return;
@@ -151,12 +164,19 @@ fn divide(into: &mut Shares, hop: usize, part: f64, times: &CauseTimes, name: im
 
 /// The causes of a sender for the time in which its receiver waits for it, which is all but `busy`; and how much of that the
 /// sender waits itself.
-fn step(into: &mut Shares, hop: usize, (part, busy): (f64, f64), sink: &CauseTimes, source: &CauseTimes) -> f64 {
+fn step(
+    into: &mut Shares,
+    hop: usize,
+    (part, busy): (f64, f64),
+    sink: &CauseTimes,
+    source: &CauseTimes,
+) -> f64 {
     let all = sink.total_s() + source.total_s();
     let of = |cause| sink.seconds(cause) / all;
     // While its receiver was busy with others, the sender found it full.
     let full = (of(Cause::Receiver) - busy).max(0.0);
-    let others: f64 = Cause::ALL.into_iter().filter(|cause| *cause != Cause::Receiver).map(of).sum();
+    let others: f64 =
+        Cause::ALL.into_iter().filter(|cause| *cause != Cause::Receiver).map(of).sum();
     let waits = source.total_s() / all;
     let rest = others + full + waits;
     if rest <= 0.0 {
@@ -199,7 +219,9 @@ fn of_download(own: &Row, depots: &[(Row, bool)]) -> Shares {
         busy = row.client.total_s() / all;
     }
     let (row, next_is_depot) = last;
-    let name = |cause| if cause == Cause::OtherHop && !next_is_depot { Cause::SendingProgram } else { cause };
+    let name = |cause| {
+        if cause == Cause::OtherHop && !next_is_depot { Cause::SendingProgram } else { cause }
+    };
     divide(&mut shares, depots.len() + 1, part, &row.upstream, name);
     shares
 }
@@ -260,7 +282,12 @@ mod tests {
         receipt
     }
 
-    fn depot(name: &str, next_is_depot: bool, client: &[(Cause, u64)], upstream: &[(Cause, u64)]) -> DepotReceipt {
+    fn depot(
+        name: &str,
+        next_is_depot: bool,
+        client: &[(Cause, u64)],
+        upstream: &[(Cause, u64)],
+    ) -> DepotReceipt {
         DepotReceipt {
             depot: name.to_owned(),
             flow: Flow::Down,
@@ -335,7 +362,10 @@ mod tests {
         let mut late = depot("d1", false, &[(Congestion, 1000)], &[]);
         late.began_s_ago = 8.0;
         let chain = Chain::new(&own, 10.0, &[late], Flow::Down);
-        assert_eq!((chain.rows[0][0].cause, chain.rows[2][0].cause), (Cause::Connecting, Congestion));
+        assert_eq!(
+            (chain.rows[0][0].cause, chain.rows[2][0].cause),
+            (Cause::Connecting, Congestion)
+        );
     }
 
     #[test]
@@ -346,7 +376,10 @@ mod tests {
             depot
         };
         let waits = receipt(&[(Disk, 50)], &[(OtherHop, 950)]);
-        let depots = [up(&[(OtherHop, 50)], &[(Receiver, 950)]), up(&[(OtherHop, 50)], &[(Congestion, 950)])];
+        let depots = [
+            up(&[(OtherHop, 50)], &[(Receiver, 950)]),
+            up(&[(OtherHop, 50)], &[(Congestion, 950)]),
+        ];
         assert_blamed(&Chain::new(&waits, 10.0, &depots, Flow::Up), 3, Congestion);
         let reads = receipt(&[(Disk, 900)], &[(OtherHop, 100)]);
         let depots = [up(&[(OtherHop, 1000)], &[]), up(&[(OtherHop, 950)], &[(StartUp, 50)])];
@@ -357,7 +390,8 @@ mod tests {
     /// Whatever depots say within their bounds: shares are parts of one whole.
     #[test]
     fn hostile_receipts_make_no_share_above_one() {
-        let seed = std::env::var("SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(20_261_127);
+        let seed =
+            std::env::var("SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(20_261_127);
         println!("SEED={seed}");
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
         let mut number = move || match random.next_u64() {
@@ -383,7 +417,11 @@ mod tests {
             let depots: Vec<DepotReceipt> = (0..3)
                 .map(|_| {
                     let (rows, began_s_ago, next_is_depot) = receipt();
-                    DepotReceipt { receipt: rows, began_s_ago, ..depot("d", next_is_depot, &[], &[]) }
+                    DepotReceipt {
+                        receipt: rows,
+                        began_s_ago,
+                        ..depot("d", next_is_depot, &[], &[])
+                    }
                 })
                 .collect();
             let text = serde_json::to_string(&depots).unwrap();
@@ -403,8 +441,14 @@ mod tests {
     fn without_depots_the_clients_own_view_remains() {
         let own = receipt(&[(Cause::RateLimit, 700)], &[(OtherHop, 300)]);
         assert_blamed(&Chain::new(&own, 10.0, &[], Flow::Down), 0, Cause::RateLimit);
-        assert_blamed(&Chain::new(&receipt(&[], &[(OtherHop, 1)]), 1.0, &[], Flow::Up), 1, OtherHop);
+        assert_blamed(
+            &Chain::new(&receipt(&[], &[(OtherHop, 1)]), 1.0, &[], Flow::Up),
+            1,
+            OtherHop,
+        );
         let nothing = Chain::new(&Receipt::default(), 0.0, &[], Flow::Down);
-        assert!(nothing.total.is_empty() && nothing.confidence == 0.0 && nothing.remedy().is_none());
+        assert!(
+            nothing.total.is_empty() && nothing.confidence == 0.0 && nothing.remedy().is_none()
+        );
     }
 }

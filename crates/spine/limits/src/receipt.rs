@@ -151,7 +151,11 @@ impl Receipt {
         let all = total.total_s();
         let of = |is_upstream: bool| {
             let times = if is_upstream { total.upstream } else { total.client };
-            Cause::ALL.map(|cause| Limited { is_upstream, cause, share: times.seconds(cause) / all })
+            Cause::ALL.map(|cause| Limited {
+                is_upstream,
+                cause,
+                share: times.seconds(cause) / all,
+            })
         };
         let both = [of(false), of(true)].into_iter().flatten();
         both.filter(|_| all > 0.0).max_by(|one, other| one.share.total_cmp(&other.share))

@@ -123,8 +123,7 @@ mod tests {
 
     #[test]
     fn loss_explains_some_round_trips() {
-        let looks: Vec<_> =
-            (0..12).map(|n| (n * 100_000, u32::from(n >= 5), 1 << 20)).collect();
+        let looks: Vec<_> = (0..12).map(|n| (n * 100_000, u32::from(n >= 5), 1 << 20)).collect();
         let found = causes(&looks);
         assert_eq!(found[3], Cause::OtherHop);
         assert_eq!(found[4..9], [Cause::Congestion; 5]);

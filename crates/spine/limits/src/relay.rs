@@ -197,7 +197,12 @@ mod tests {
                 segment_bytes: 1448,
                 ..SenderSample::default()
             },
-            receiver: ReceiverSample { at: ms(at), rtt: ms(20), window_bytes: 1 << 20, ..ReceiverSample::default() },
+            receiver: ReceiverSample {
+                at: ms(at),
+                rtt: ms(20),
+                window_bytes: 1 << 20,
+                ..ReceiverSample::default()
+            },
             ..SocketSample::default()
         }
     }

@@ -25,8 +25,8 @@ use protocol::{
     Fetch,
     http::{
         Connection, Fault, Framing, NextHop, OutgoingBody, OutgoingResponse, PROXY_STATUS,
-        RequestRoute, ResponseHead, interim_for, receipt, refusal_by_depot, response_for, send_to_login,
-        site_is_taken, trailers_for_client, trailers_for_origin,
+        RequestRoute, ResponseHead, interim_for, receipt, refusal_by_depot, response_for,
+        send_to_login, site_is_taken, trailers_for_client, trailers_for_origin,
     },
 };
 use relay::{

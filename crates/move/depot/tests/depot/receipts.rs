@@ -58,8 +58,7 @@ fn read_slowly(client: &mut TcpStream) {
 }
 
 fn receipt(depot: &Daemon, token: &str) -> (u16, serde_json::Value, String) {
-    let text =
-        format!("GET /lh1/receipt/{token} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n");
+    let text = format!("GET /lh1/receipt/{token} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n");
     let (head, body, _) = exchange(depot.address, text.as_bytes());
     let text = String::from_utf8(body).unwrap();
     (status(&head), serde_json::from_str(&text).unwrap_or_default(), text)

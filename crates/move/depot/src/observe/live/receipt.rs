@@ -4,7 +4,10 @@
 use super::{Live, Watched};
 use crate::{
     admission::verdict::Grant,
-    observe::{receipt::{Receipts, TransferReceipt}, status::TransferLimit},
+    observe::{
+        receipt::{Receipts, TransferReceipt},
+        status::TransferLimit,
+    },
 };
 use limits::{RelaySample, Row, SocketSample};
 use protocol::{Fetch, http::stripes::Token};
