@@ -25,8 +25,8 @@ use protocol::{
     Fetch,
     http::{
         Connection, Fault, Framing, NextHop, OutgoingBody, OutgoingResponse, PROXY_STATUS,
-        RequestRoute, ResponseHead, interim_for, receipt, refusal_by_depot, response_for,
-        send_to_login, site_is_taken, trailers_for_client, trailers_for_origin,
+        RequestRoute, ResponseHead, interim_for, refusal_by_depot, response_for, send_to_login,
+        site_is_taken, trailers_for_client, trailers_for_origin,
     },
 };
 use relay::{
@@ -220,9 +220,8 @@ impl<'x> UpstreamAttempt<'x> {
         self.join(&head, framing, source, ahead).map_err(Unanswered::of_upstream)?;
         let Exchange { context, live, .. } = self.exchange;
         let granted = self.grant(outward);
-        let kept = receipt::wanted(self.exchange.request).map(|_| receipt::promise());
-        let extra: Vec<_> = granted.as_ref().map(Granted::field).into_iter().chain(kept).collect();
-        let mut text = self.begin(&head, framing, outward, &extra);
+        let extra = granted.as_ref().map(Granted::field);
+        let mut text = self.begin(&head, framing, outward, extra.as_slice());
         // From here on only a complete body may end in good order, whatever happens to this
         // process.
         if outward.framing == Framing::UntilClose {
