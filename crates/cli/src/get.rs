@@ -3,6 +3,8 @@
 
 use crate::{
     failure::Failure,
+    print::print_error,
+    receipt,
     transfer::{TransferArgs, one_by_one, plain_stdout, shown_name},
 };
 use clap::Args;
@@ -70,6 +72,9 @@ pub struct GetArgs {
     /// Maximum size of a file, as in 10GB [default: no limit]
     #[arg(long, value_name = "SIZE")]
     max_size: Option<Bytes>,
+    /// Print what limited the transfer, by hop and second, to standard error
+    #[arg(long)]
+    receipt: bool,
     #[command(flatten)]
     transfer: TransferArgs,
 }
@@ -89,6 +94,7 @@ pub fn run(args: &GetArgs) -> Result<(), Failure> {
         allow_unknown_length: args.allow_unknown_length,
         save_encoded: args.save_encoded,
         max_size: args.max_size,
+        receipts: args.receipt || args.transfer.is_reported(),
         ..args.transfer.options()?
     };
     let jobs = jobs(args)?;
@@ -114,6 +120,11 @@ async fn download(client: &Client, job: Job, args: &GetArgs, stop: &Stop) -> Res
         }
         Err(error) => transfer::Report::refused(&job.url, error),
     };
+    if args.receipt
+        && let Some(limits) = &report.limits
+    {
+        print_error(&receipt::table(limits));
+    }
     args.transfer.report(report)
 }
 

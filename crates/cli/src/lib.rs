@@ -38,6 +38,7 @@ mod parcel;
 mod progress;
 mod put;
 mod random;
+mod receipt;
 mod recv;
 mod report;
 mod results_table;

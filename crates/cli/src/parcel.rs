@@ -6,7 +6,7 @@ use crate::{
     print::print_json_text,
     progress::{ProgressLine, show},
     random::random,
-    via,
+    receipt, via,
 };
 use clap::Args;
 use indicatif::HumanBytes;
@@ -58,6 +58,11 @@ impl ParcelArgs {
             limit_rate,
             ..Options::default()
         }
+    }
+
+    /// Whether it is told how a transfer went.
+    pub fn is_reported(&self) -> bool {
+        self.json || (!self.quiet && io::stderr().is_terminal())
     }
 
     /// Whether any depot was named.
@@ -113,6 +118,9 @@ impl ParcelArgs {
             print_json_text(&document(report).to_string());
         } else if report.result.is_ok() && !self.quiet && io::stderr().is_terminal() {
             errln!("{}", summary(report));
+            if let Some(line) = report.limits.as_ref().and_then(receipt::line) {
+                errln!("{line}");
+            }
         }
         match (&report.result, signal) {
             (Ok(()), _) => Ok(()),
@@ -181,6 +189,9 @@ fn document(report: &ParcelReport) -> Value {
         "hops": hops,
         "blake3": report.blake3,
     });
+    if let Some(limits) = &report.limits {
+        document["limits"] = receipt::document(limits);
+    }
     if let Some((kind, digest)) = &report.digest {
         document[kind.name()] = json!(digest);
     }

@@ -4,6 +4,8 @@
 use crate::{
     failure::Failure,
     parcel::{ParcelArgs, code_or_new},
+    print::print_error,
+    receipt,
     transfer::shown_name,
 };
 use clap::Args;
@@ -49,13 +51,24 @@ pub struct SendArgs {
     /// Do not encrypt from end to end when a code is used, so that depots can read the data
     #[arg(long)]
     no_encryption: bool,
+    /// Print what limited the transfer, by hop and second, to standard error
+    #[arg(long)]
+    receipt: bool,
     #[command(flatten)]
     parcel: ParcelArgs,
 }
 
 pub fn run(args: SendArgs) -> Result<(), Failure> {
-    let SendArgs { what, destination, name, limit_rate, digest, no_encryption, parcel: shared } =
-        args;
+    let SendArgs {
+        what,
+        destination,
+        name,
+        limit_rate,
+        digest,
+        no_encryption,
+        receipt,
+        parcel: shared,
+    } = args;
     check_sent_name(&what, name.as_deref())?;
     let options = Options { digest, encrypt: !no_encryption, ..shared.options(limit_rate) };
     let goal = match destination {
@@ -83,11 +96,18 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
     let is_pipe = what == Path::new("-");
     let shown = shown_name((!is_pipe).then_some(&what), "standard input");
     let parcel = if is_pipe { Parcel::Pipe(Box::new(io::stdin())) } else { Parcel::Path(what) };
-    let request = SendRequest { parcel, name, goal, options };
+    let receipts = receipt || shared.is_reported();
+    let request = SendRequest { parcel, name, goal, options, receipts };
     let again = if is_pipe {
         "stopped. Data from standard input cannot be sent again: start over"
     } else {
         "stopped. To continue, run the same command again"
     };
-    shared.run(&shown, again, async |progress, stop| request.run(&progress, stop.wait()).await)
+    shared.run(&shown, again, async |progress, stop| {
+        let report = request.run(&progress, stop.wait()).await;
+        if let Some(limits) = report.limits.as_ref().filter(|_| receipt) {
+            print_error(&receipt::table(limits));
+        }
+        report
+    })
 }

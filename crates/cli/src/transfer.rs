@@ -5,7 +5,7 @@ use crate::{
     failure::Failure,
     print::{StreamedOutput, print_json_text},
     progress::{ProgressLine, show},
-    via,
+    receipt, via,
 };
 use clap::Args;
 use indicatif::HumanBytes;
@@ -107,6 +107,11 @@ impl TransferArgs {
         RouteTable::read(&file).map_err(Failure::usage)
     }
 
+    /// Whether it is told how a transfer went.
+    pub fn is_reported(&self) -> bool {
+        self.json || (!self.quiet && io::stderr().is_terminal())
+    }
+
     /// Shows the progress of a transfer if standard error is a terminal.
     pub fn show(&self, name: &str, progress: &Arc<Progress>) -> ProgressLine {
         show(self.quiet, name, progress)
@@ -118,6 +123,9 @@ impl TransferArgs {
             print_json_text(&document(&report).to_string());
         } else if report.result.is_ok() && !self.quiet && io::stderr().is_terminal() {
             errln!("{}", summary(&report));
+            if let Some(line) = report.limits.as_ref().and_then(receipt::line) {
+                errln!("{line}");
+            }
         }
         // The signal is reported once for all files.
         if matches!(report.result, Err(Error::Stopped)) {
@@ -263,5 +271,6 @@ fn document(report: &Report) -> Value {
         "connections": report.connections,
         "hops": report.hops,
         "digest": digest,
+        "limits": report.limits.as_ref().map(receipt::document),
     })
 }

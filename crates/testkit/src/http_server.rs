@@ -71,6 +71,13 @@ impl Conn {
         self.send(body);
     }
 
+    /// Reads a request's body to its end, so that an answer does not come before it.
+    pub fn take_body(&mut self, request: &Request) {
+        let length: u64 = request.field("content-length").parse().unwrap_or(0);
+        let left = length.saturating_sub(request.rest.len() as u64);
+        let _ = std::io::copy(&mut (&self.stream).take(left), &mut std::io::sink());
+    }
+
     /// Ends with a reset instead of an end.
     pub fn reset(&mut self) {
         // What has been sent should arrive first: a reset discards it.

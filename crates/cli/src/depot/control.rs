@@ -8,7 +8,7 @@ use crate::{
 };
 use ::depot::{
     control::{self, Answer, Command, Denial, Limit, Limited, Shunned, Which},
-    status::Transfer,
+    status::{Transfer, TransferLimit},
 };
 use clap::Args;
 use ipnet::IpNet;
@@ -363,26 +363,32 @@ fn line(denial: &Denial) -> String {
     format!("{}\n", line.trim_end())
 }
 
+/// What has limited a transfer, as in `client congestion 82 %`.
+fn limit_text(limit: TransferLimit) -> String {
+    format!("{limit} {:.0} %", limit.share * 100.0)
+}
+
 fn table(transfers: &[Transfer]) -> String {
     if transfers.is_empty() {
         return "no open transfers\n".to_owned();
     }
     let mut text = format!(
-        "{:>8} {:<24} {:<32} {:>7} {:>10} {:>12} {}\n",
-        "number", "client", "ticket or user", "age", "bytes", "rate", "asks for"
+        "{:>8} {:<24} {:<32} {:>7} {:>10} {:>12} {:<30} {}\n",
+        "number", "client", "ticket or user", "age", "bytes", "rate", "limited by", "asks for"
     );
     for transfer in transfers {
         let client = transfer.asked_for.as_deref().unwrap_or(&transfer.client);
         let ticket = transfer.ticket.as_ref().map(|ticket| ticket.id.as_str());
         let leave = ticket.or(transfer.user.as_deref()).unwrap_or("-");
         text += &format!(
-            "{:>8} {:<24} {:<32} {:>7} {:>10} {:>12} {}\n",
+            "{:>8} {:<24} {:<32} {:>7} {:>10} {:>12} {:<30} {}\n",
             transfer.number,
             shorten(client, 24),
             shorten(leave, 32),
             age(transfer.age_s),
             size(transfer.up_bytes + transfer.down_bytes),
             rate(transfer.up_bps + transfer.down_bps),
+            transfer.limited_by.map_or_else(|| "-".to_owned(), limit_text),
             shorten(transfer.url.as_deref().unwrap_or(&transfer.target), 80),
         );
     }

@@ -5,6 +5,7 @@
 //! connection      one client: request after request
 //!   message         what it sends first: a request, a session, or a connection that joins
 //!   hold            connections that the depot before this one wants held open
+//!   receipt         what limited a transfer, for those who ask for it afterwards
 //!   plan            what to do with a request, if the rules or a ticket allow it
 //!   fetch           a request that goes on: its exchange, and then its client, log and connections
 //!     exchange        it passed on and its response passed back
@@ -34,6 +35,7 @@ pub(crate) mod no_answer;
 pub(crate) mod outcome;
 pub(crate) mod plan;
 pub(crate) mod question;
+mod receipt;
 pub(crate) mod refused;
 pub(crate) mod silent_hop;
 mod slow_client;

@@ -26,6 +26,7 @@ mod live;
 mod metrics;
 mod outcome;
 mod page;
+mod receipt;
 mod registry;
 mod statistics;
 pub mod status;
@@ -50,6 +51,7 @@ pub(crate) use withdrawal::Withdrawal;
 use crate::{config::Config, packet_pacing::Paced, trace::Requests};
 use access_log::AccessLog;
 use counts::Counts;
+use receipt::Receipts;
 use registry::{Reading, Registry};
 use relay::buffers::Holding;
 use std::sync::Arc;
@@ -63,6 +65,8 @@ pub(crate) struct Observer {
     pub counts: Counts,
     /// Generates ids of requests.
     requests: Requests,
+    /// What can be asked for of ended transfers, too.
+    pub receipts: Receipts,
 }
 
 impl Observer {
@@ -73,14 +77,29 @@ impl Observer {
         stderr: StderrLog,
     ) -> Result<Arc<Self>, AccessLogError> {
         let (registry, log) = (Registry::new(config, paced), AccessLog::open(&config.log, stderr)?);
-        Ok(Arc::new(Self { registry, log, counts: Counts::new(), requests: Requests::default() }))
+        Ok(Arc::new(Self {
+            registry,
+            log,
+            counts: Counts::new(),
+            requests: Requests::default(),
+            receipts: Receipts::default(),
+        }))
     }
 
     /// Measures the rates, and tells the log of transfers that last. To be called every second or so.
     pub(crate) fn look(&self) {
         self.registry.look();
+        self.receipts.tidy();
         for live in self.registry.transfers(Live::is_to_be_announced) {
             live.announce(&self.log);
+        }
+    }
+
+    /// Looks at the sockets of transfers, for their receipts: of all, or of some in turn where there are many. To be called
+    /// ten times a second.
+    pub(crate) fn note_limits(&self) {
+        for live in self.registry.next_to_note() {
+            live.note_limits();
         }
     }
 

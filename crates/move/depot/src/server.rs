@@ -274,6 +274,7 @@ impl Depot {
         hop_sockets::listeners(&listeners.accepting(), &shared.config());
         announce(&listeners, &shared);
         tokio::spawn(upkeep::keep(Arc::clone(&shared)));
+        tokio::spawn(upkeep::note_limits(Arc::clone(&shared)));
         tokio::spawn(warm::keep(Arc::clone(&shared)));
         tokio::spawn(peer_load::watch(Arc::clone(&shared)));
         tokio::spawn(detour_checks::run(Arc::clone(&shared)));

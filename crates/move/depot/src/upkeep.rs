@@ -13,6 +13,9 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
+/// How often transfers are looked at for their receipts.
+const NOTE: Duration = Duration::from_millis(100);
+
 /// Gives back what has lain unused for long, for as long as the depot runs.
 pub(crate) async fn keep(shared: Arc<Shared>) {
     let (mut connections, mut transfers) = (PeakDrop::default(), PeakDrop::default());
@@ -45,6 +48,14 @@ pub(crate) async fn keep(shared: Arc<Shared>) {
             // No task waits for it, and it needs no second try.
             drop(tokio::task::spawn_blocking(memory::give_back));
         }
+    }
+}
+
+/// Looks at the transfers' sockets for their receipts, for as long as the depot runs.
+pub(crate) async fn note_limits(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(NOTE).await;
+        shared.observer.note_limits();
     }
 }
 

@@ -19,6 +19,7 @@ mod login;
 mod method;
 mod print;
 pub mod proxy;
+pub mod receipt;
 mod request;
 mod response;
 mod rewrite;

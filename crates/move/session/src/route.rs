@@ -102,6 +102,11 @@ impl Route {
         })
     }
 
+    /// The first hop, if it is a depot.
+    pub fn first_depot(&self) -> Option<&DepotAddress> {
+        (self.depots() > 0).then_some(&self.first.address)
+    }
+
     /// How many depots it passes.
     pub fn depots(&self) -> usize {
         self.rest.len() + usize::from(self.target != Target::End)
@@ -117,11 +122,12 @@ mod tests {
         let via = ["d1.example".parse().unwrap()];
         let route = Route::to(&via, "b.example:4000").unwrap();
         assert_eq!((route.depots(), route.rest.len()), (1, 1));
-        assert_eq!(route.chain(), via);
+        assert_eq!((route.chain(), route.first_depot()), (via.to_vec(), Some(&via[0])));
         let named = |text: &str| Destination::Named(text.parse().unwrap());
         assert_eq!(route.destination(), named("b.example:4000"));
         let direct = Route::to(&[], "b.example:4000").unwrap();
         assert_eq!((direct.depots(), direct.chain().len()), (0, 0));
+        assert_eq!(direct.first_depot(), None);
         assert_eq!(direct.destination(), named("b.example:4000"));
         let meeting = Route::meeting(&via, Role::Initiator).unwrap();
         assert_eq!(

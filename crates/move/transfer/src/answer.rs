@@ -13,7 +13,10 @@ use protocol::{
 };
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, SystemTime};
+use std::{
+    net::SocketAddr,
+    time::{Duration, SystemTime},
+};
 
 /// How much older than `Date` a date of change is that no second change can have kept.
 const SETTLED: Duration = Duration::from_secs(60);
@@ -98,6 +101,10 @@ pub(crate) struct Answer {
     /// Other connections may bring parts of it: no depot on the way, and no word against ranges.
     pub may_be_split: bool,
     pub retry_after: Option<Duration>,
+    /// This machine's address of its connection, and the peer's.
+    pub sockets: Option<(SocketAddr, SocketAddr)>,
+    /// Where depots tell what limited it, if they promise to.
+    pub receipts: Option<Url>,
     /// A depot or other proxy says in `Proxy-Status` that it is its own answer, to a request that it refuses or cannot carry out.
     pub is_of_proxy: bool,
 }
@@ -131,6 +138,8 @@ impl Answer {
                 && !single(headers, &header::ACCEPT_RANGES)
                     .is_some_and(|value| value.eq_ignore_ascii_case("none")),
             retry_after: single(headers, &header::RETRY_AFTER).and_then(|v| wait(v, now)),
+            sockets: None,
+            receipts: None,
             is_of_proxy: reported(&fields).is_some(),
         })
     }

@@ -16,6 +16,8 @@ use crate::{
     error::Trouble,
     get::Transfer,
     http::{Wanted, refusal},
+    network_watch::NetworkWatch,
+    own_limits::Spent,
     part::Identity,
     retry_timing::{RateLimit, StallWatch},
     sink::Sink,
@@ -24,6 +26,7 @@ use crate::{
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::BodyExt;
+use limits::Cause;
 use protocol::digest::Digest;
 use reqwest::Body;
 use std::{
@@ -76,7 +79,12 @@ impl Transfer<'_> {
             }
             None => Wanted::default(),
         };
-        let (answer, body) = self.client.http.get(&self.target, wanted).await?;
+        let answered = self.client.http.get(&self.target, wanted).await;
+        self.spent.mark(Spent::Network, Cause::Connecting);
+        let (answer, body) = answered?;
+        self.receipts.clone_from(&answer.receipts);
+        let watched = answer.sockets.filter(|_| self.client.options.receipts);
+        self.network = watched.and_then(NetworkWatch::new);
         self.hops = answer.hops;
         self.sender.clone_from(&answer.sender);
         self.progress.set_hops(answer.hops);
@@ -229,7 +237,10 @@ impl Transfer<'_> {
         let (mut place, mut trailers) = (fill.from, None);
         loop {
             let waiting = Instant::now();
-            let frame = match timeout(watch.patience(), body.frame()).await {
+            let frame = timeout(watch.patience(), body.frame()).await;
+            let cause = self.network.as_mut().map_or(Cause::OtherHop, NetworkWatch::cause);
+            self.spent.mark(Spent::Network, cause);
+            let frame = match frame {
                 Ok(Some(Ok(frame))) => frame,
                 // TLS without a goodbye ends like a connection without TLS, which proves nothing.
                 Ok(Some(Err(error))) if framing == Framing::UntilClose && is_end(&error) => {
@@ -285,6 +296,7 @@ impl Transfer<'_> {
         for piece in data.chunks(piece) {
             if let Some(limit) = &client.limit {
                 tokio::time::sleep(limit.take(piece.len())).await;
+                self.spent.mark(Spent::Here, Cause::RateLimit);
             }
             let known = (fill.from + fill.overlap).saturating_sub(place);
             let known = usize::try_from(known).unwrap_or(usize::MAX).min(piece.len());
@@ -298,13 +310,18 @@ impl Transfer<'_> {
             if new.is_empty() {
                 continue;
             }
-            self.sink.write(place, new).await?;
+            let written = self.sink.write(place, new).await;
+            self.spent.moved(new.len() as u64);
+            self.spent.mark(Spent::Here, self.sink.cause());
+            written?;
             for running in self.running.iter_mut().filter(|running| running.at == place) {
                 running.update(new);
             }
             place += new.len() as u64;
             self.progress.set(self.sink.held(), self.identity.total);
         }
+        // Digests, which this machine's processor makes.
+        self.spent.mark(Spent::Here, Cause::Receiver);
         self.sink.checkpoint_if_due(&self.identity);
         Ok(place)
     }

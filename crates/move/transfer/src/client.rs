@@ -88,15 +88,18 @@ impl Client {
         let opened = Target::new(&request.url, &self.options, &self.chooser)
             .await
             .and_then(|target| Transfer::open(self, target, request, progress, started));
-        report.result = match opened {
+        match opened {
             Ok(mut transfer) => {
-                let result = transfer.run(stop).await;
+                report.result = transfer.run(stop).await;
+                report.seconds = started.elapsed().as_secs_f64();
                 transfer.tell(&mut report);
-                result
+                transfer.tell_limits(&mut report).await;
             }
-            Err(error) => Err(error),
-        };
-        report.seconds = started.elapsed().as_secs_f64();
+            Err(error) => {
+                report.result = Err(error);
+                report.seconds = started.elapsed().as_secs_f64();
+            }
+        }
         report
     }
 }

@@ -10,11 +10,14 @@ use crate::{
     error::Trouble,
     hash::RunningDigest,
     http::Target,
+    network_watch::NetworkWatch,
+    own_limits::{OwnLimits, Spent},
     part::{Identity, PartFile},
     retry_timing::chance,
     sink::{Sink, StreamSink},
     way::Next,
 };
+use limits::Flow;
 use protocol::digest::{Algorithm, Digest};
 use reqwest::Url;
 use route::AttemptEnd;
@@ -72,6 +75,12 @@ pub(crate) struct Transfer<'c> {
     pub attempts: u32,
     pub connections: u32,
     pub hops: u32,
+    /// Where its time has gone.
+    pub spent: OwnLimits,
+    /// The connection of the last answer.
+    pub network: Option<NetworkWatch>,
+    /// Where the depots' receipts of the last answer can be asked for.
+    pub receipts: Option<Url>,
     resumed: u64,
     verified: Option<ReportedDigest>,
 }
@@ -133,6 +142,9 @@ impl<'c> Transfer<'c> {
             attempts: 0,
             connections: 0,
             hops: 0,
+            spent: OwnLimits::new(started),
+            network: None,
+            receipts: None,
             resumed,
             verified: None,
         })
@@ -178,7 +190,7 @@ impl<'c> Transfer<'c> {
             }
             let trouble = match attempted {
                 Ok(Some(status)) => return Ok(status),
-                Ok(None) => match self.complete().await {
+                Ok(None) => match self.completed().await {
                     Ok(()) => return Ok(Status::Complete),
                     Err(error @ Error::Digest { .. }) if mismatches == 0 && !self.is_stream() => {
                         mismatches += 1;
@@ -317,6 +329,13 @@ impl<'c> Transfer<'c> {
         Ok(())
     }
 
+    /// The same, whose time is the disk's.
+    async fn completed(&mut self) -> Result<(), Error> {
+        let result = self.complete().await;
+        self.spent.mark(Spent::Here, self.sink.cause());
+        result
+    }
+
     /// Checks the whole file and gives it its name.
     async fn complete(&mut self) -> Result<(), Error> {
         let total = self.sink.held();
@@ -340,6 +359,18 @@ impl<'c> Transfer<'c> {
         }
         self.progress.set(total, Some(total));
         Ok(())
+    }
+
+    /// Adds what limited it to a report.
+    pub(crate) async fn tell_limits(&mut self, report: &mut Report) {
+        if !matches!(report.result, Ok(Status::Complete)) {
+            return;
+        }
+        let receipts = match &self.receipts {
+            Some(url) => self.client.http.receipts(url).await,
+            None => Vec::new(),
+        };
+        report.limits = self.spent.end(receipts, Flow::Down);
     }
 
     /// Adds what was done to a report.

@@ -16,9 +16,19 @@ use crate::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
+use hyper_util::client::legacy::connect::HttpInfo;
+use limits::DepotReceipt;
 use percent_encoding::{CONTROLS, percent_decode_str, percent_encode};
+use protocol::{
+    MAX_DEPOTS,
+    http::{
+        receipt::{self, MAX_RECEIPT_BODY, RECEIPTS},
+        stripes::Token,
+    },
+};
 use reqwest::{Body, Client, RequestBuilder, Response, Url, redirect::Policy};
 use route::Chooser;
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::{
     env,
     pin::pin,
@@ -33,6 +43,8 @@ const MAX_FIELDS: usize = 128;
 const MAX_DETAIL: usize = 200;
 /// After this time without an answer, another address of the same name is asked, too.
 const SILENCE: Duration = Duration::from_secs(5);
+/// How long the depots may take to tell what limited a transfer that is over.
+const RECEIPT_TIME: Duration = Duration::from_secs(5);
 /// How long an error's text is waited for.
 const DETAIL_TIME: Duration = Duration::from_secs(2);
 
@@ -95,6 +107,7 @@ pub(crate) struct Http {
     client: Client,
     addresses: Addresses,
     allow_downgrade: bool,
+    receipts: bool,
     silence: Duration,
     patience: Duration,
 }
@@ -135,6 +148,7 @@ impl Http {
             client,
             addresses,
             allow_downgrade: options.allow_downgrade,
+            receipts: options.receipts,
             silence: options.connect_timeout.min(SILENCE),
             patience: options.connect_timeout + options.stall_time,
         })
@@ -150,14 +164,61 @@ impl Http {
         let mut url = target.ways.start().clone();
         for _ in 0..=MAX_REDIRECTS {
             let request = self.client.request(method.clone(), url.clone());
-            let request = with_credentials(request, target, &url).headers(get_headers(wanted));
+            let mut request = with_credentials(request, target, &url).headers(get_headers(wanted));
+            let token = self.receipt_token(&url);
+            if let Some(token) = token {
+                let (name, value) = receipt::want(token);
+                request = request.header(name, value);
+            }
             let response = self.send(request, &url).await?;
             match redirection(&response, &url)? {
                 Some(next) => url = self.follow(&url, next)?,
-                None => return read(response),
+                None => {
+                    let promised = token.filter(|_| is_promised(&response));
+                    let (mut answer, body) = read(response)?;
+                    answer.receipts =
+                        promised.and_then(|token| url.join(&format!("{RECEIPTS}{token}")).ok());
+                    return Ok((answer, body));
+                }
             }
         }
         Err(Error::Redirect(format!("more than {MAX_REDIRECTS} redirects")).into())
+    }
+
+    /// A token for a receipt, if depots are to be asked for one and this is a request to a depot. Without random bytes
+    /// there is none.
+    fn receipt_token(&self, url: &Url) -> Option<Token> {
+        let is_route = ["/lh1/fetch/", "/lh1/lead/", "/lh2/"]
+            .iter()
+            .any(|prefix| url.path().starts_with(prefix));
+        if !self.receipts || !is_route {
+            return None;
+        }
+        let mut token = [0; 16];
+        let filled = getrandom(&mut token, GetRandomFlags::NONBLOCK);
+        filled.is_ok_and(|length| length == token.len()).then_some(Token(token))
+    }
+
+    /// The receipts of the depots of a transfer, the nearest first; none where they do not tell in time.
+    pub(crate) async fn receipts(&self, url: &Url) -> Vec<DepotReceipt> {
+        let read = async {
+            let response = self.client.get(url.clone()).send().await.ok()?;
+            if response.status() != StatusCode::OK {
+                return None;
+            }
+            let mut body: Body = http::Response::from(response).into_body();
+            let mut text = Vec::new();
+            while let Some(frame) = body.frame().await {
+                text.extend_from_slice(&frame.ok()?.into_data().unwrap_or_default());
+                if text.len() > MAX_RECEIPT_BODY {
+                    return None;
+                }
+            }
+            let receipts: Vec<DepotReceipt> = serde_json::from_slice(&text).ok()?;
+            let sound = receipts.len() <= MAX_DEPOTS && receipts.iter().all(DepotReceipt::is_sound);
+            sound.then_some(receipts)
+        };
+        timeout(RECEIPT_TIME, read).await.ok().flatten().unwrap_or_default()
     }
 
     /// Sends a request of an upload, once.
@@ -295,10 +356,18 @@ fn excludes_all() -> bool {
     list.split(',').any(|entry| entry.trim() == "*")
 }
 
+/// Whether a depot promises a receipt.
+fn is_promised(response: &Response) -> bool {
+    let fields = response.headers().iter().map(|(name, value)| (name.clone(), value.clone()));
+    receipt::is_promised(&fields.collect())
+}
+
 fn read(response: Response) -> Result<(Answer, Body), Trouble> {
     let mut answer = Answer::read(response.status(), response.headers(), SystemTime::now())
         .map_err(|why| Trouble::Final(Error::Answer(why)))?;
     answer.sender = Some(response.url().clone());
+    let connection = response.extensions().get::<HttpInfo>();
+    answer.sockets = connection.map(|it| (it.local_addr(), it.remote_addr()));
     Ok((answer, http::Response::from(response).into_body()))
 }
 

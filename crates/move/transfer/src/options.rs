@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Options and results of a transfer.
 
-use crate::{Error, name::without_credentials, text::printable};
+use crate::{Error, TransferLimits, name::without_credentials, text::printable};
 use protocol::digest::Digest;
 use route::RouteTable;
 use serde::Serialize;
@@ -57,6 +57,8 @@ pub struct Options {
     pub proxy_from_environment: bool,
     /// Always make a digest of what is received, to be reported.
     pub report_digest: bool,
+    /// Ask depots for receipts of what limited the transfer.
+    pub receipts: bool,
 }
 
 impl Default for Options {
@@ -81,6 +83,7 @@ impl Default for Options {
             ca: None,
             proxy_from_environment: false,
             report_digest: false,
+            receipts: false,
         }
     }
 }
@@ -183,6 +186,8 @@ pub struct Report {
     pub hops: u32,
     /// Of the whole file.
     pub digest: Option<ReportedDigest>,
+    /// What limited it; only of downloads that were transferred.
+    pub limits: Option<TransferLimits>,
     /// How it ended.
     pub result: Result<Status, Error>,
 }
@@ -201,6 +206,7 @@ impl Report {
             connections: 0,
             hops: 0,
             digest: None,
+            limits: None,
             result: Err(error),
         }
     }

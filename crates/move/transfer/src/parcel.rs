@@ -19,6 +19,7 @@ mod note;
 mod private;
 mod receive;
 mod send;
+mod source_clock;
 mod sparse;
 mod tree;
 mod unpack;
@@ -28,7 +29,7 @@ pub use note::{Kind, Note};
 pub use receive::{Origin, Output, ReceiveRequest};
 pub use send::{Goal, Parcel, SendRequest};
 
-use crate::Error;
+use crate::{Error, TransferLimits};
 use protocol::session::HopReport;
 use session::WholeDigest;
 use std::path::PathBuf;
@@ -56,6 +57,8 @@ pub struct ParcelReport {
     pub blake3: Option<String>,
     /// A further digest of it, if the sender asked for one and both ends have compared it.
     pub digest: Option<(WholeDigest, String)>,
+    /// What limited it, if this is the sender and it has ended well.
+    pub limits: Option<TransferLimits>,
     /// How it ended.
     pub result: Result<(), Error>,
 }
@@ -73,6 +76,7 @@ impl ParcelReport {
             hops: Vec::new(),
             blake3: None,
             digest: None,
+            limits: None,
             result: Err(Error::Stopped),
         }
     }

@@ -6,6 +6,7 @@ use crate::{
     part::{Identity, PartFile},
     ranges::Gap,
 };
+use limits::Cause;
 use std::{
     collections::VecDeque,
     fmt,
@@ -59,6 +60,14 @@ impl StreamSink {
 }
 
 impl Sink {
+    /// What is slow where writing to it is.
+    pub(crate) fn cause(&self) -> Cause {
+        match self {
+            Self::File(_) => Cause::Disk,
+            Self::Stream(_) => Cause::Receiver,
+        }
+    }
+
     /// How many bytes there are.
     pub(crate) fn held(&self) -> u64 {
         match self {

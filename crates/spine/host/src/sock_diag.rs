@@ -56,6 +56,20 @@ impl SockDiag {
         local: SocketAddr,
         peer: SocketAddr,
     ) -> io::Result<Option<u8>> {
+        let found = self.tcp_between(local, peer, ExtensionFlags::empty())?;
+        Ok(found.map(|found| found.header.state))
+    }
+
+    /// The same, with what `extensions` asks for.
+    ///
+    /// # Errors
+    /// The kernel refused to tell.
+    pub fn tcp_between(
+        &mut self,
+        local: SocketAddr,
+        peer: SocketAddr,
+        extensions: ExtensionFlags,
+    ) -> io::Result<Option<InetResponse>> {
         let id = SocketId {
             source_port: local.port(),
             destination_port: peer.port(),
@@ -64,16 +78,16 @@ impl SockDiag {
             interface_id: 0,
             cookie: ANY_COOKIE,
         };
-        self.ask(0, request(StateFlags::all(), id))?;
+        self.ask(0, InetRequest { extensions, ..request(StateFlags::all(), id) })?;
         let mut responses = Vec::new();
         match self.receive(&mut responses) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
             // Where there is none between them, the kernel finds one that listens.
             Ok(_) => Ok(responses
-                .first()
-                .filter(|found| found.header.socket_id.destination_port == peer.port())
-                .map(|found| found.header.state)),
+                .into_iter()
+                .next()
+                .filter(|found| found.header.socket_id.destination_port == peer.port())),
         }
     }
 

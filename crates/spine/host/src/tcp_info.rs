@@ -4,6 +4,7 @@
 
 use crate::sys;
 use libc::tcp_info as Kernel;
+use limits::{ReceiverSample, SenderSample};
 use std::{io, mem::offset_of, os::fd::AsFd, time::Duration};
 use units::{Bytes, Rate};
 
@@ -46,6 +47,8 @@ pub struct TcpInfo {
     pub delivered: Bytes,
     /// Bytes that have come since the connection began, in order.
     pub received: Bytes,
+    /// Segments that have come out of order: some were lost, or overtaken, before them.
+    pub out_of_order_segments: u32,
     /// Segments under way that are neither acknowledged nor known to be lost.
     pub in_flight_segments: u32,
     /// Whether losses are being repaired, after a timeout or before one.
@@ -215,6 +218,35 @@ impl TcpInfo {
         self.acked.get() > self.payload_sent() + 1
     }
 
+    /// The connection as a sender, at a moment that is counted from any fixed one. `waits_for_room`: whether the application
+    /// waits until the send buffer takes more.
+    pub fn sender(&self, at: Duration, waits_for_room: bool) -> SenderSample {
+        SenderSample {
+            at,
+            busy: self.busy,
+            rwnd_limited: self.rwnd_limited,
+            sndbuf_limited: self.sndbuf_limited,
+            in_flight_segments: self.in_flight_segments,
+            cwnd_segments: self.cwnd_segments,
+            ssthresh_segments: self.ssthresh_segments,
+            unsent_bytes: self.unsent.get(),
+            segment_bytes: self.cwnd.get().checked_div(self.cwnd_segments.into()).unwrap_or(0),
+            recovers: self.recovers,
+            waits_for_room,
+        }
+    }
+
+    /// The connection as a receiver, likewise.
+    pub fn receiver(&self, at: Duration) -> ReceiverSample {
+        ReceiverSample {
+            at,
+            received_bytes: self.received.get(),
+            out_of_order_segments: self.out_of_order_segments,
+            rtt: Duration::from_micros(self.min_rtt_us.unwrap_or(self.rtt_us).into()),
+            window_bytes: self.window.get(),
+        }
+    }
+
     fn payload_sent(&self) -> u64 {
         self.sent.get().saturating_sub(self.resent.get())
     }
@@ -258,6 +290,7 @@ impl TcpInfo {
             acked: Bytes::new(long(offset_of!(Kernel, tcpi_bytes_acked))),
             delivered: segments(word(offset_of!(Kernel, tcpi_delivered))),
             received: Bytes::new(long(offset_of!(Kernel, tcpi_bytes_received))),
+            out_of_order_segments: word(offset_of!(Kernel, tcpi_rcv_ooopack)),
             // As the kernel's `tcp_packets_in_flight`.
             in_flight_segments: (word(offset_of!(Kernel, tcpi_unacked))
                 + word(offset_of!(Kernel, tcpi_retrans)))

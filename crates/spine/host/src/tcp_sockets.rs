@@ -88,6 +88,19 @@ impl TcpSockets {
         Ok(found.into_iter().filter_map(TcpSocket::of).collect())
     }
 
+    /// The socket between two addresses of this machine and of its peer, if there is one.
+    ///
+    /// # Errors
+    /// The kernel refused to tell.
+    pub fn between(
+        &mut self,
+        local: SocketAddr,
+        peer: SocketAddr,
+    ) -> io::Result<Option<TcpSocket>> {
+        let extensions = ExtensionFlags::INFO | ExtensionFlags::CONG | ExtensionFlags::SKMEMINFO;
+        Ok(self.0.tcp_between(local, peer, extensions)?.and_then(TcpSocket::of))
+    }
+
     /// The congestion control of each socket in whatever state, of IPv4 and IPv6.
     ///
     /// # Errors
@@ -168,6 +181,11 @@ mod tests {
         let found = all.iter().find(|socket| socket.local == own).expect("it is connected");
         assert_eq!(found.peer, address);
         assert!(found.info.cwnd_segments > 0 && found.sndbuf_bytes > 0 && found.rcvbuf_bytes > 0);
+        let one = sockets.between(own, address).unwrap().expect("it is connected");
+        assert_eq!((one.cookie, one.peer), (found.cookie, address));
+        assert!(sockets.between(address, own).unwrap().is_some_and(|other| other.local == address));
+        let nobody = "127.0.0.1:9".parse().unwrap();
+        assert!(sockets.between(own, nobody).unwrap().is_none());
         let names = sockets.congestion_controls().unwrap();
         assert!(names.contains(&found.congestion_control), "{names:?}");
     }

@@ -16,9 +16,9 @@
 
 mod directory;
 mod error;
+mod flow_limits;
 mod flow_summary;
 mod goodput;
-mod limits;
 mod link_summary;
 pub mod manifest;
 pub mod metric;
@@ -39,9 +39,10 @@ pub mod warm_up;
 
 pub use directory::{Record, find_records};
 pub use error::Error;
+pub use flow_limits::{LimitedBy, mean_share, slowest_hop};
 pub use flow_summary::{FlowSummary, HopSummary, PredictedFlow};
 pub use goodput::goodput_bps;
-pub use limits::{Limit, LimitShares, LimitTimes, LimitedBy, SenderState, mean_share, slowest_hop};
+pub use limits::{Limit, LimitShares, LimitTimes, SenderState};
 pub use link_summary::LinkSummary;
 pub use manifest::{Manifest, SCHEMA};
 pub use metrics::Metrics;

@@ -22,7 +22,7 @@ use ::protocol::{
     DepotAddress, Panicked, Scheme, Step, catch_panic,
     http::{
         Connection, Fault, Framing, ProxyError, RequestHead, hold::asks_hold, load::asks_load,
-        options_for, redirect, stripes::JOIN,
+        options_for, receipt, redirect, stripes::JOIN,
     },
 };
 use bytes::BytesMut;
@@ -242,6 +242,9 @@ impl Client {
     ) -> Option<Connection> {
         if asks_hold(request) {
             return Some(Box::pin(self.hold(request, own, context)).await);
+        }
+        if let Some(token) = receipt::asked(request) {
+            return Some(Box::pin(self.receipt(token, (request, own), context)).await);
         }
         let permitted = || context.config().allow.client(self.stream.peer().ip());
         if !asks_load(request) || !permitted() {

@@ -33,7 +33,8 @@ use ::protocol::{
     Authority, Fetch,
     http::{
         Connection, Fault, Framing, OutgoingRequest, RequestHead, RequestRoute, SiteRequest,
-        forwarded_for, request_for, stripes,
+        forwarded_for, receipt, request_for,
+        stripes::{self, Token},
     },
     session::Open,
 };
@@ -147,6 +148,9 @@ impl Exchange<'_> {
             };
             if self.tunnel.is_none() {
                 self.live.reached(&fetch.next, &hop.stream);
+                if self.receipt_for(fetch).is_some() {
+                    self.live.receipt_leads_to(fetch, self.grant);
+                }
                 self.context.share_memory(client.asker().client, [&client.stream, &hop.stream]);
                 self.context.next_hops.warm.used(
                     fetch,
@@ -176,6 +180,12 @@ impl Exchange<'_> {
         }
     }
 
+    /// The token under which the next hop is to keep its receipt, if it is a depot and the client wants one.
+    fn receipt_for(&self, fetch: &Fetch) -> Option<Token> {
+        let is_depot = fetch.origin.is_none() && self.tunnel.is_none();
+        receipt::wanted(self.request).filter(|_| is_depot)
+    }
+
     /// The request's head for the depot or origin at `peer`, with the number of connections wanted for the
     /// response.
     pub(super) fn text(
@@ -187,6 +197,9 @@ impl Exchange<'_> {
         let mut extra = Vec::new();
         if streams > 1 {
             extra.push(stripes::ask(streams));
+        }
+        if let Some(token) = self.receipt_for(fetch) {
+            extra.push(receipt::want(token));
         }
         if peer.is_some_and(|peer| self.config().trust.has_depot(peer)) {
             extra.extend(self.trace.fields(self.vouched, self.client.ip()));

@@ -14,10 +14,11 @@ use crate::{
 };
 use ::protocol::{
     Fetch,
-    http::{Connection, Fault, Framing, ProxyError, RequestHead},
+    http::{Connection, Fault, Framing, ProxyError, RequestHead, receipt},
 };
 use http::StatusCode;
 use relay::{copy::CopyError, tcp::info::reset_on_close};
+use std::sync::Arc;
 
 impl Client {
     /// Relays a request and its response.
@@ -38,6 +39,10 @@ impl Client {
         let routes = detours.as_deref().unwrap_or(std::slice::from_ref(fetch));
         let trace = entry.trace(request, context);
         let live = entry.fetching(&routes[0].next, &self.stream);
+        if let Some(token) = receipt::wanted(request) {
+            let receipt = Arc::clone(live.receipt());
+            context.observer.receipts.keep(token, self.asker().client, receipt);
+        }
         let (client, allowance) = (self.stream.peer(), plan.allowance());
         let pacing = context.admission.rates.begin(live.number, client.ip(), allowance.limits());
         let exchange = Exchange {

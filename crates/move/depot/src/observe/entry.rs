@@ -312,6 +312,8 @@ impl Entry {
         // Before it is counted: this is what knows what was sent again.
         let (client_tcp, upstream_tcp) = live.map(Live::sockets_lately).unwrap_or_default();
         let moved = live.map(Live::moved).unwrap_or_default();
+        live.into_iter().for_each(Live::end_receipt);
+        let limited_by = live.filter(|live| live.is_lasting()).and_then(Live::limited_by);
         let upstream = live.map(Live::upstream_name);
         let upstream = upstream.as_deref();
         self.observer.registry.ended(&Ended {
@@ -353,6 +355,7 @@ impl Entry {
                 seconds: elapsed.as_millis() as f64 / 1e3,
                 rate_bps: (bits / elapsed.as_secs_f64().max(1e-6)) as u64,
                 digest: live.and_then(Live::digest),
+                limited_by: limited_by.map(|(limit, _)| limit),
                 copy: live.map_or("none", |live| means(&live.sent, &live.received)),
                 client_tcp: client_tcp.as_ref(),
                 upstream_tcp: upstream_tcp.as_ref(),

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One line about one request, as text or as JSON: the same fields under the same names.
 
-use super::{UsedTicket, status::Tcp};
+use super::{
+    UsedTicket,
+    status::{Tcp, TransferLimit},
+};
 use protocol::Authority;
 use std::{
     borrow::Cow,
@@ -63,6 +66,8 @@ pub(crate) struct Fields<'a> {
     pub rate_bps: u64,
     pub copy: &'static str,
     pub digest: Option<&'a str>,
+    /// What has limited it most.
+    pub limited_by: Option<TransferLimit>,
     /// What the kernel says of both sockets.
     pub client_tcp: Option<&'a Tcp>,
     pub upstream_tcp: Option<&'a Tcp>,
@@ -113,6 +118,10 @@ impl Fields<'_> {
         line.field("", "rate_bps", self.rate_bps.into());
         line.field("", "copy", self.copy.into());
         line.known("digest", self.digest);
+        if let Some(limit) = self.limited_by {
+            line.field("", "limited_by", Value::Text(&limit.to_string()));
+            line.field("", "limited_share", Value::Part((limit.share * 100.0).round() / 100.0));
+        }
         for (side, tcp) in [("client_", self.client_tcp), ("upstream_", self.upstream_tcp)] {
             if let Some(tcp) = tcp {
                 tcp.write(side, line);
@@ -317,6 +326,9 @@ static TICKET: std::sync::LazyLock<UsedTicket> = std::sync::LazyLock::new(|| Use
 });
 
 #[cfg(test)]
+use super::status::{Cause, Side};
+
+#[cfg(test)]
 impl Line<'_> {
     /// A line to be tried out with.
     pub(crate) fn example() -> Self {
@@ -347,6 +359,11 @@ impl Line<'_> {
                 rate_bps: 160,
                 copy: "splice",
                 digest: None,
+                limited_by: Some(TransferLimit {
+                    side: Side::Client,
+                    cause: Cause::StartUp,
+                    share: 0.756,
+                }),
                 client_tcp: None,
                 upstream_tcp: Some(&EXAMPLE),
             },
@@ -365,7 +382,7 @@ mod tests {
             line.text(),
             "1970-01-01T00:00:00.000000Z  INFO complete reason=\"x\\\" status=1 client=\\\"y\" client=\"192.0.2.1:5\" ticket=\"t1\" issuer=\"portal\" upstream=\"o:80\" \
              method=\"GET\" target=\"/a\\\"\\u{9b}\" status=200 bytes=10 sent_bytes=0 seconds=0.5 \
-             rate_bps=160 copy=\"splice\" upstream_cc=\"bbr\" upstream_rtt_us=7 \
+             rate_bps=160 copy=\"splice\" limited_by=\"client start-up\" limited_share=0.76 upstream_cc=\"bbr\" upstream_rtt_us=7 \
              upstream_retransmits=0 upstream_cwnd_bytes=14480 upstream_sndbuf_bytes=1 \
              upstream_rcvbuf_bytes=2"
         );

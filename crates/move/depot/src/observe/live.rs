@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A transfer under way, to be looked at while others move it.
 
+mod receipt;
+
 use super::{
     access_log::AccessLog,
     credentials::{UsedLogin, UsedTicket},
     hops::{Label, Moved, Rates},
     line::{Fields, Line},
+    receipt::TransferReceipt,
     registry::Registry,
     status::{MOST_TARGET, Side, Tcp, TicketName, Transfer},
     withdrawal::Withdrawal,
@@ -98,6 +101,8 @@ pub(crate) struct Live {
     other_end: OnceLock<IpAddr>,
     /// Whether the log has a line of its beginning.
     is_announced: AtomicBool,
+    /// What has limited it, once that was looked at or asked for.
+    receipt: OnceLock<Arc<TransferReceipt>>,
     registry: Arc<Registry>,
 }
 
@@ -107,6 +112,8 @@ struct Upstream {
     name: Label,
     label: Label,
     socket: Option<Watched>,
+    /// When there was first a connection.
+    reached_at: Option<Instant>,
 }
 
 /// A socket that another task owns and closes.
@@ -152,6 +159,7 @@ impl Live {
                 name: Arc::clone(&asked.upstream),
                 label: upstream_hop,
                 socket: None,
+                reached_at: None,
             }),
             joined: Mutex::default(),
             asked_for: AtomicU8::new(1),
@@ -160,6 +168,7 @@ impl Live {
             told: Notify::new(),
             other_end: OnceLock::new(),
             is_announced: AtomicBool::new(false),
+            receipt: OnceLock::new(),
             asked,
             registry,
         }
@@ -216,7 +225,9 @@ impl Live {
         let same = *next == self.asked.next;
         let name = if same { Arc::clone(&self.asked.upstream) } else { next.to_string().into() };
         let (label, socket) = (self.registry.reached(&name), Some(Watched::new(upstream)));
-        *self.upstream() = Upstream { name, label, socket };
+        let mut current = self.upstream();
+        let reached_at = current.reached_at.or_else(|| Some(Instant::now()));
+        *current = Upstream { name, label, socket, reached_at };
     }
 
     /// The response is requested over `streams` connections.
@@ -294,9 +305,14 @@ impl Live {
         self.rates().look(self.moved(), elapsed);
     }
 
+    /// Whether it has lasted so long that the log tells more of it.
+    pub(crate) fn is_lasting(&self) -> bool {
+        self.since.elapsed() >= LASTING
+    }
+
     /// Whether to log its beginning now: once, and only for lasting transfers.
     pub(crate) fn is_to_be_announced(&self) -> bool {
-        self.since.elapsed() >= LASTING && !self.is_announced.swap(true, Relaxed)
+        self.is_lasting() && !self.is_announced.swap(true, Relaxed)
     }
 
     /// The line of its beginning.
@@ -331,6 +347,7 @@ impl Live {
                 rate_bps: (bits / elapsed.as_secs_f64().max(1e-6)) as u64,
                 copy: "none",
                 digest: None,
+                limited_by: None,
                 client_tcp: None,
                 upstream_tcp: None,
             },
@@ -382,6 +399,7 @@ impl Live {
     ) -> Transfer {
         let (moved, rates) = (self.moved(), *self.rates());
         let answer = self.answer.get();
+        let (limited_by, limits_us) = self.limited_by().unzip();
         Transfer {
             number: self.number,
             process: None,
@@ -405,6 +423,8 @@ impl Live {
             up_bps: rates.up_bps,
             down_bps: rates.down_bps,
             age_s: self.since.elapsed().as_secs_f64(),
+            limited_by,
+            limits_us,
             client_tcp,
             upstream_tcp,
         }

@@ -23,12 +23,16 @@ use relay::{buffers::Holding, copy::Progress, tcp::Stream};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
+    ops::Bound,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 /// Two looks closer together than this make no rate.
 const LEAST_LOOK: Duration = Duration::from_millis(100);
+
+/// How many transfers are looked at together for their receipts: at ten looks a second, a thousand of them a second, at most.
+const NOTED_AT_ONCE: usize = 100;
 
 /// What all requests do and did.
 #[derive(Debug)]
@@ -54,6 +58,8 @@ struct State {
     first_byte: Histogram,
     duration: Histogram,
     looked: Instant,
+    /// The last transfer that was looked at for its receipt, unless it was the last of all.
+    noted: u64,
 }
 
 /// Bytes by direction and by how they were moved.
@@ -121,6 +127,7 @@ impl Registry {
                 first_byte: Histogram::default(),
                 duration: Histogram::default(),
                 looked: Instant::now(),
+                noted: 0,
             }),
         })
     }
@@ -227,6 +234,17 @@ impl Registry {
                 tally.rates.look(now, elapsed);
             }
         }
+    }
+
+    /// The transfers that are to be looked at next for their receipts.
+    pub(crate) fn next_to_note(&self) -> Vec<Arc<Live>> {
+        let mut state = self.state();
+        let after = (Bound::Excluded(state.noted), Bound::Unbounded);
+        let next = state.live.range(after).take(NOTED_AT_ONCE);
+        let next: Vec<_> = next.map(|(_, live)| Arc::clone(live)).collect();
+        let full = next.last().filter(|_| next.len() == NOTED_AT_ONCE);
+        state.noted = full.map_or(0, |live| live.number);
+        next
     }
 
     /// The transfers under way that are so, oldest first.

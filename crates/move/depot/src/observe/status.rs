@@ -12,6 +12,7 @@ pub use super::{
     histogram::Histogram,
     statistics::{Field, Statistic},
 };
+pub use limits::{Cause, CauseTimes, Row};
 pub use relay::Side;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -407,10 +408,34 @@ pub struct Transfer {
     pub down_bps: u64,
     /// Seconds since its start.
     pub age_s: f64,
+    /// What has limited it most so far.
+    #[serde(default)]
+    pub limited_by: Option<TransferLimit>,
+    /// For how long each cause has limited it, by side.
+    #[serde(default)]
+    pub limits_us: Option<Row>,
     /// The client's connection.
     pub client_tcp: Option<Tcp>,
     /// The next hop's.
     pub upstream_tcp: Option<Tcp>,
+}
+
+/// What limits a transfer at this depot.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TransferLimit {
+    /// The side that the depot waits for.
+    pub side: Side,
+    /// The cause.
+    pub cause: Cause,
+    /// Its share of the transfer's time, 0 to 1.
+    pub share: f64,
+}
+
+impl std::fmt::Display for TransferLimit {
+    /// As in `client congestion`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.side, self.cause.words())
+    }
 }
 
 /// A depot that has handed over to a successor, and finishes accepted requests.

@@ -148,6 +148,9 @@ impl NextHop<'_> {
         self.live.reached(&address.authority, &hop.stream);
         self.context.share_memory(client.asker().client, [&client.stream, &hop.stream]);
         let fetch = next_depots::to_hold(address.clone(), self.depots());
+        if !self.next_is_end() {
+            self.live.receipt_leads_to(&fetch, grant);
+        }
         context.next_hops.warm.used(&fetch, grant, hop.stream.peer().ip(), context.config());
         hold(self.pacing, client, &hop, context)?;
         if let Some(name) = &self.hop.congestion

@@ -136,6 +136,7 @@ async fn join(
     live.reached(&name, &far.stream);
     context.share_memory(near.asker().client, [&near.stream, &far.stream]);
     live.meets(far.stream.peer().ip());
+    live.keep_receipt(near.asker().client, &context.observer.receipts);
     let pacing = context.admission.rates.begin(live.number, near.stream.peer().ip(), limits);
     let held = pacing.hold(&near.stream, &far.stream, |peer| config.hop_options(peer));
     if let Err(error) = held {

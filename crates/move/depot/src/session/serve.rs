@@ -113,7 +113,11 @@ impl Opened<'_> {
         let mut live = None;
         while let Some((hop, open)) = routes.next() {
             let name = &hop.address.authority;
-            let live = live.get_or_insert_with(|| entry.fetching(name, &client.stream));
+            let live = live.get_or_insert_with(|| {
+                let live = entry.fetching(name, &client.stream);
+                live.keep_receipt(client.asker().client, &context.observer.receipts);
+                live
+            });
             let limits = TransferLimits { upstream: hop.pacing, ..allowance.limits() };
             let pacing =
                 context.admission.rates.begin(live.number, client.stream.peer().ip(), limits);
@@ -160,6 +164,7 @@ impl Opened<'_> {
     ) {
         let Self { context, grant, ref allowance, .. } = *self;
         let live = entry.fetching(server, &client.stream);
+        live.keep_receipt(client.asker().client, &context.observer.receipts);
         let pacing = context.admission.rates.begin(
             live.number,
             client.stream.peer().ip(),

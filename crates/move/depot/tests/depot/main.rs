@@ -32,6 +32,7 @@ mod panics;
 mod proxy;
 mod quiet;
 mod rates;
+mod receipts;
 mod refusals;
 mod reloads;
 mod resets;

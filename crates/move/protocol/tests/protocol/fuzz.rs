@@ -31,7 +31,7 @@ fuzz!(session: lsl_header);
 fuzz!(lsl_ends: lsl_records, lsl_handshakes);
 fuzz!(proxy: proxy);
 fuzz!(site: site);
-fuzz!(targets: request, response, chunked, route, ticket_route, token, digest, keys, proxy_status);
+fuzz!(targets: request, response, receipt, chunked, route, ticket_route, token, digest, keys, proxy_status);
 
 /// Each input costs four multiplications on a curve.
 #[test]

@@ -146,6 +146,22 @@ fn forwarded_response_loses_hop_fields_and_gains_via() {
 }
 
 #[test]
+fn receipt_is_promised_to_whoever_asks_and_by_depots_alone() {
+    let token = "000102030405060708090a0b0c0d0e0f";
+    let response = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nLonghaul-Receipt: kept\r\n\r\n";
+    for (via, field, promised) in [
+        ("", format!("Longhaul-Receipt: {token}\r\n"), 1),
+        ("Via: 1.1 d0 (longhaul)\r\n", format!("Longhaul-Receipt: {token}\r\n"), 1),
+        ("", String::new(), 0),
+        ("", "Longhaul-Receipt: kept\r\n".to_owned(), 0),
+    ] {
+        let get = format!("GET /lh1/fetch/-/http:o/f HTTP/1.1\r\nHost: d\r\n{via}{field}\r\n");
+        let head = answered(&get, response).to_lowercase();
+        assert_eq!(head.matches("longhaul-receipt: kept\r\n").count(), promised, "{get}{head}");
+    }
+}
+
+#[test]
 fn last_depot_makes_locations_absolute() {
     let get = "GET /lh1/fetch/-/http:o.example/dir/f HTTP/1.1\r\nHost: d\r\n\
                Via: 1.1 d0 (longhaul)\r\n\r\n";

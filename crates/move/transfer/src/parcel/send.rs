@@ -3,12 +3,23 @@
 
 use crate::{
     Error, Progress,
+    http::Http,
+    own_limits::OwnLimits,
     parcel::{
-        Code, Kind, Note, ParcelReport, date::Date, hexadecimal, shown_digest, tree::StoredTree,
+        Code, Kind, Note, ParcelReport,
+        date::Date,
+        hexadecimal, shown_digest,
+        source_clock::{SourceClock, TimedPipe, TimedStored},
+        tree::StoredTree,
     },
     source::{Copies, ends_elsewhere},
 };
-use protocol::session::record::EndCode;
+use limits::{Cause, DepotReceipt, Flow};
+use protocol::{
+    DepotAddress,
+    http::receipt::RECEIPTS,
+    session::{SessionId, record::EndCode},
+};
 use session::{Options, Outgoing, Route, Session, Stored, StoredFile, Window};
 use std::{
     fmt,
@@ -74,6 +85,8 @@ pub struct SendRequest {
     pub goal: Goal,
     /// How.
     pub options: Options,
+    /// Ask depots for receipts of what limited the transfer.
+    pub receipts: bool,
 }
 
 /// The opened content.
@@ -91,8 +104,18 @@ impl SendRequest {
     ) -> ParcelReport {
         let mut report = ParcelReport::begun();
         let started = Instant::now();
-        report.result = self.send(progress, stop, &mut report).await;
+        let mut spent = OwnLimits::new(started);
+        let asked = self.receipts.then(|| (self.goal.first_depots(), self.options.ca.clone()));
+        let result = self.send(progress, stop, (&mut report, &mut spent)).await;
         report.seconds = started.elapsed().as_secs_f64();
+        if let Ok(session) = &result {
+            let depots = match asked {
+                Some((depots, ca)) => receipts(&depots, ca, *session).await,
+                None => Vec::new(),
+            };
+            report.limits = spent.end(depots, Flow::Up);
+        }
+        report.result = result.map(|_| ());
         report
     }
 
@@ -100,8 +123,8 @@ impl SendRequest {
         self,
         progress: &Arc<Progress>,
         stop: impl Future<Output = ()>,
-        report: &mut ParcelReport,
-    ) -> Result<(), Error> {
+        (report, spent): (&mut ParcelReport, &mut OwnLimits),
+    ) -> Result<SessionId, Error> {
         let mut stop = pin!(stop);
         let opened = tokio::select! {
             opened = on_a_thread(move || open(self.parcel, self.name)) => opened?,
@@ -109,10 +132,14 @@ impl SendRequest {
         };
         let Opened { mut content, note, watched } = opened;
         report.name.clone_from(&note.name);
+        let clock = Arc::new(SourceClock::default());
+        let mut last = SessionId([0; 16]);
         for beginning in 1.. {
-            let session = begin(&mut content, &note, &self.goal, &self.options);
+            let session = begin(&mut content, (&note, &clock), &self.goal, &self.options);
+            last = session.id();
+            let mut watching = Watching { spent: &mut *spent, clock: &clock, read: clock.spent() };
             let ended = tokio::select! {
-                ended = follow(&session, &note, progress, report) => ended,
+                ended = follow(&session, &note, progress, (&mut *report, &mut watching)) => ended,
                 () = &mut stop => {
                     drop(session);
                     sleep(GOODBYE).await;
@@ -129,10 +156,50 @@ impl SendRequest {
                 Err(error) => return Err(error.into()),
             }
         }
-        match watched {
-            Some(watched) => watched.unchanged(),
-            None => Ok(()),
+        watched.map_or(Ok(()), |watched| watched.unchanged()).map(|()| last)
+    }
+}
+
+impl Goal {
+    /// The depots nearest this end, of all routes.
+    fn first_depots(&self) -> Vec<DepotAddress> {
+        let (Self::Listener(routes, _) | Self::Meeting(routes, _)) = self;
+        routes.iter().filter_map(Route::first_depot).cloned().collect()
+    }
+}
+
+/// What the depots of a session tell, by the first route whose depots know it.
+async fn receipts(
+    depots: &[DepotAddress],
+    ca: Option<PathBuf>,
+    session: SessionId,
+) -> Vec<DepotReceipt> {
+    let options = crate::Options { ca, receipts: true, ..crate::Options::default() };
+    let Ok(http) = Http::new(&options) else { return Vec::new() };
+    for depot in depots {
+        let Ok(url) = depot.url(&format!("{RECEIPTS}{session}")).parse() else { continue };
+        let found = http.receipts(&url).await;
+        if !found.is_empty() {
+            return found;
         }
+    }
+    Vec::new()
+}
+
+/// Where this end's time goes, as it is looked at.
+struct Watching<'w> {
+    spent: &'w mut OwnLimits,
+    clock: &'w SourceClock,
+    /// The time of reads at the last look.
+    read: Duration,
+}
+
+impl Watching<'_> {
+    fn look(&mut self, is_connected: bool, cause: Cause) {
+        let read = self.clock.spent();
+        let of_source = read.saturating_sub(std::mem::replace(&mut self.read, read));
+        let network = if is_connected { Cause::OtherHop } else { Cause::Connecting };
+        self.spent.split((of_source, cause), network);
     }
 }
 
@@ -229,10 +296,18 @@ fn open_file(path: &Path, length: u64) -> std::io::Result<(File, bool)> {
 }
 
 /// Begins a session.
-fn begin(content: &mut Content, note: &Note, goal: &Goal, options: &Options) -> Arc<Session> {
+fn begin(
+    content: &mut Content,
+    (note, clock): (&Note, &Arc<SourceClock>),
+    goal: &Goal,
+    options: &Options,
+) -> Arc<Session> {
     let mut options = Options { note: note.to_bytes(), ..options.clone() };
     let outgoing = match content {
-        Content::Stored(stored) => Outgoing::Stored(Arc::clone(stored)),
+        Content::Stored(stored) => Outgoing::Stored(Arc::new(TimedStored {
+            inner: Arc::clone(stored),
+            clock: Arc::clone(clock),
+        })),
         Content::Pipe(_) => Outgoing::Window(Window::default()),
     };
     let session = Arc::new(match goal {
@@ -247,7 +322,7 @@ fn begin(content: &mut Content, note: &Note, goal: &Goal, options: &Options) -> 
     });
     if let Content::Pipe(pipe) = content {
         let pipe = std::mem::replace(pipe, Box::new(std::io::empty()));
-        feed(pipe, &session);
+        feed(Box::new(TimedPipe { inner: pipe, clock: Arc::clone(clock) }), &session);
     }
     session
 }
@@ -279,8 +354,10 @@ async fn follow(
     session: &Session,
     note: &Note,
     progress: &Progress,
-    report: &mut ParcelReport,
+    (report, watching): (&mut ParcelReport, &mut Watching<'_>),
 ) -> Result<(), session::Error> {
+    // A program writes into a pipe; all else is read from a disk.
+    let cause = if note.kind == Kind::Pipe { Cause::SendingProgram } else { Cause::Disk };
     let look = async {
         let mut resumed = None;
         loop {
@@ -291,6 +368,8 @@ async fn follow(
                 resumed = Some(now.resumed_bytes);
             }
             report.resumed_bytes = now.resumed_bytes;
+            watching.look(now.is_connected, cause);
+            watching.spent.moved_to(now.acknowledged_bytes);
             sleep(LOOK).await;
         }
     };

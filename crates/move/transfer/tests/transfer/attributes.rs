@@ -27,6 +27,7 @@ fn transfer(from: &Path, to: &Path) -> [ParcelReport; 2] {
         let mut receiving = receive(listener, to);
         receiving.max_size = Some(Bytes::new(1 << 30));
         let sending = SendRequest {
+            receipts: false,
             parcel: Parcel::Path(from.to_owned()),
             name: None,
             goal: Goal::Listener(vec![route], None),

@@ -162,6 +162,9 @@ function transferRow(transfer) {
   if (up > 0) far.append(make("small", "", `${size(up)} up`));
   const speed = make("td", "n", rate(transfer.down_bps));
   if (transfer.up_bps > 0) speed.append(make("small", "", `${rate(transfer.up_bps)} up`));
+  const { limited_by: limit } = transfer;
+  if (limit) speed.append(make("small", "", `${limit.side}: ${words(limit.cause)} ${Math.round(limit.share * 100)} %`));
+  if (limit) speed.title = "what has limited it most so far: the side that the depot waits for, the cause, its share of the time";
   const status = transfer.status === null ? "no answer yet" : `status ${transfer.status}`;
   const again = [transfer.client_tcp, transfer.upstream_tcp]
     .reduce((sum, tcp) => sum + (tcp ? tcp.retransmitted_segments : 0), 0);

@@ -4,7 +4,7 @@
 use super::{
     super::{
         Connection, Fields, Framing, Method, RequestHead, ResponseHead, framing, print::HeadWriter,
-        site, via,
+        receipt, site, via,
     },
     OutgoingBody, RequestRoute,
     allowed::{self, Part},
@@ -90,6 +90,10 @@ pub fn response_for(
         _ => out.connection,
     };
     connection.write_to(&mut going, request.version);
+    if receipt::wanted(request).is_some() {
+        let (name, value) = receipt::promise();
+        going.field(&name, value);
+    }
     if request.came_through_depot() {
         for (name, value) in out.extra {
             going.field(name, value);

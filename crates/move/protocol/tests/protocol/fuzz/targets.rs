@@ -11,7 +11,7 @@ use longhaul_protocol::{
         Connection, Fields, Framing, NextHop, OutgoingBody, OutgoingRequest, OutgoingResponse,
         PROXY_STATUS, RequestHead, RequestRoute, ResponseHead, chunked as coding,
         hold::{Hold, prime_asked},
-        interim_for, options_for, reported, request_for, response_for, trailers_for_client,
+        interim_for, options_for, receipt, reported, request_for, response_for, trailers_for_client,
     },
     ticket::{KeySet, Signer, TicketError, TicketRoute, UnixTime},
 };
@@ -137,6 +137,31 @@ pub fn response(input: &[u8]) -> bool {
         let closes = !again.keeps_alive(out.framing);
         assert_eq!(closes, out.framing == Framing::UntilClose);
         others_are_the_same(&again.headers, &head.headers);
+    }
+    true
+}
+
+/// Tokens of receipts, against a reader that shares no code with the library: 32 digits, in one field only.
+pub fn receipt(input: &[u8]) -> bool {
+    let Ok(Some((head, length))) = RequestHead::parse(input) else { return false };
+    let text = String::from_utf8_lossy(&input[..length]).into_owned();
+    let is_token = |text: &str| {
+        text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let fields: Vec<&str> = text
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(name, _)| name.eq_ignore_ascii_case("longhaul-receipt"))
+        .map(|(_, value)| value.trim_matches([' ', '\t']))
+        .collect();
+    let named = match fields[..] {
+        [value] if is_token(value) => Some(value.to_owned()),
+        _ => None,
+    };
+    assert_eq!(receipt::wanted(&head).map(|token| token.to_string()), named, "{fields:?}");
+    if let Some(token) = receipt::asked(&head).flatten() {
+        assert_eq!(head.target, format!("/lh1/receipt/{token}"));
     }
     true
 }
