@@ -104,6 +104,7 @@ study-emulated: deps-test build
 	$(SUDO) scripts/study 000-figure-11
 	$(SUDO) scripts/study 000-figure-12
 	$(SUDO) scripts/study 000-figure-13
+	$(SUDO) scripts/study 003-figure-11
 	$(SUDO) scripts/study 001-table-3-emulated
 	$(SUDO) scripts/study 001-table-4-emulated
 	$(SUDO) bench/kernel/flows --emu
