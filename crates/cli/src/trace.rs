@@ -112,6 +112,9 @@ pub fn run(args: &TraceArgs) -> Result<(), Failure> {
     } else if let Some(file) = &args.html {
         let mut page = PageContents::new(args.at_sender, args.memory);
         outcome = trace_all(args, &mut page).map_err(Failure::failed)?;
+        if page.is_empty() {
+            return outcome;
+        }
         let text = page.html(args.growth_form());
         create(file, args.force, |into| into.write_all(text.as_bytes()))?;
     } else if let Some(file) = args.svg.as_ref().or(args.xplot.as_ref()) {

@@ -27,6 +27,11 @@ impl PageContents {
         }
     }
 
+    /// Whether no file could be read.
+    pub fn is_empty(&self) -> bool {
+        self.files.iter().all(|file| file.totals.is_none())
+    }
+
     /// The page.
     pub fn html(self, growth: GrowthForm) -> String {
         let transfers = self.transfers.finish();

@@ -39,7 +39,9 @@ pub fn windows(number: usize, row: &LargestDirection) -> String {
         let slices = course.into_iter().flat_map(Course::slices);
         let ends = slices.flat_map(|slice| {
             let seconds = slice.unix_ns.saturating_sub(start_ns) as f64 / 1e9;
-            [slice.lowest, slice.highest].map(|value| [seconds, value as f64 * unit])
+            let highest = Some(slice.highest).filter(|highest| *highest > slice.lowest);
+            let values = [slice.lowest].into_iter().chain(highest);
+            values.map(move |value| [seconds, value as f64 * unit])
         });
         ends.collect()
     };
@@ -100,7 +102,7 @@ pub fn causes<'a>(directions: impl Iterator<Item = (usize, &'a DirectionSummary)
         }
     }
     let most = tops.iter().copied().fold(0.0, f64::max);
-    let size = Size { width: WHOLE.width.min(90.0 * names.len() as f64 + 60.0), ..WHOLE };
+    let size = Size { width: WHOLE.width.min(70.0 * names.len() as f64 + 240.0), ..WHOLE };
     let x = Axis::names("connection, by its number in the table", &names);
     let y = Axis::up_to(most, &AxisUnit::counts("segments sent again", most));
     Chart {

@@ -4,7 +4,10 @@
 use super::CapturedFile;
 use crate::format;
 use maud::{Markup, html};
-use std::collections::HashMap;
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+};
 use trace::{DirectionSummary, LargestDirection, LargestDirections};
 use units::text::printable;
 
@@ -51,19 +54,34 @@ const HEADS: [&str; 9] = [
     "Idle",
 ];
 
-/// The directions with most data, numbered from 1.
+/// Directions that are seen at once.
+const FIRST_ROWS: usize = 16;
+
+/// The directions with most data, numbered from 1. Those after the first can be opened.
 pub fn connections(largest: &LargestDirections, names: &HashMap<&str, String>) -> Markup {
-    let start_ns = largest.rows.iter().map(|row| row.start_unix_ns).min().unwrap_or(0);
-    let files: std::collections::HashSet<_> = largest.rows.iter().map(|row| &row.file).collect();
+    let count = largest.rows.len();
+    let first = count.min(FIRST_ROWS);
     html! {
-        @if !largest.rows.is_empty() { div.scroll { table.captured {
+        @if count > 0 { (rows(largest, names, 0..first)) }
+        @if count > first { details {
+            summary { (count - first) " more directions" }
+            (rows(largest, names, first..count))
+        } }
+    }
+}
+
+fn rows(largest: &LargestDirections, names: &HashMap<&str, String>, range: Range<usize>) -> Markup {
+    let start_ns = largest.rows.iter().map(|row| row.start_unix_ns).min().unwrap_or(0);
+    let files: HashSet<&str> = largest.rows.iter().map(|row| row.file.as_str()).collect();
+    html! {
+        div.scroll { table.captured {
             thead { tr {
                 th.number scope="col" { "#" }
                 th scope="col" { "From and to" }
                 @for head in HEADS { th.number scope="col" { (head) } }
                 th.number scope="col" { "Limited by the receiver’s window" }
             } }
-            tbody { @for (n, row) in largest.rows.iter().enumerate() { tr {
+            tbody { @for (n, row) in range.clone().zip(&largest.rows[range]) { tr {
                 td.number { (n + 1) }
                 th scope="row" {
                     (row.direction.from) " → " (row.direction.to)
@@ -72,7 +90,7 @@ pub fn connections(largest: &LargestDirections, names: &HashMap<&str, String>) -
                 }
                 @for cell in cells(row, start_ns) { td.number { (cell) } }
             } } }
-        } } }
+        } }
     }
 }
 

@@ -55,7 +55,7 @@ fn each_transfer_is_a_curve_and_each_file_has_a_mean() {
     drawing.assert_points(0, 2, &[(0.0, 420.0), (176.0, 0.0)]);
     let empty = Transfers { files: Vec::new(), files_left_out: 2 };
     let svg = growth_svg(&empty, GrowthForm::default());
-    assert!(!svg.contains("NaN") && svg.contains("2 files are left out"), "{svg}");
+    assert!(!svg.contains("NaN") && svg.contains("2 files are left out"));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn sublinks_of_a_session_have_one_clock() {
     let drawing = Drawing::parse(&svg);
     // The second sublink begins one second after the first.
     drawing.assert_points(0, 4, &[(44.0, 420.0), (220.0, 0.0)]);
-    assert!(svg.contains("session’s earliest sublink"), "{svg}");
+    assert!(svg.contains("session’s earliest sublink"));
 }
 
 #[test]
@@ -105,8 +105,9 @@ fn curves_are_bounded_and_what_is_left_out_is_said() {
     transfers.files[0].left_out = 7;
     let svg = growth_svg(&transfers, GrowthForm::default());
     assert_eq!(Drawing::parse(&svg).paths(0, "line").len(), MOST_CURVES + 1);
-    assert!(svg.contains("80 curves are not drawn. 7 smaller transfers are left out."), "{svg}");
-    assert!(svg.contains("many, mean of 120"), "{svg}");
+    for text in ["80 curves are not drawn.", "7 smaller", "many, mean of 120"] {
+        assert!(svg.contains(text), "{text}");
+    }
 }
 
 #[test]

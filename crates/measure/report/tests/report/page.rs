@@ -144,7 +144,11 @@ fn capture_page_takes_names_of_files_for_text() {
     };
     let name = EVIL.to_owned();
     let html = longhaul_report::CapturePage {
-        files: &[longhaul_report::CapturedFile { name, totals: None, remarks: vec![EVIL.to_owned()] }],
+        files: &[longhaul_report::CapturedFile {
+            name,
+            totals: None,
+            remarks: vec![EVIL.to_owned()],
+        }],
         largest: &largest,
         transfers: &trace::Transfers { files: vec![file], files_left_out: 0 },
         growth: longhaul_report::GrowthForm::default(),
