@@ -104,7 +104,6 @@ study-emulated: deps-test build
 	$(SUDO) scripts/study 000-figure-11
 	$(SUDO) scripts/study 000-figure-12
 	$(SUDO) scripts/study 000-figure-13
-	$(SUDO) scripts/study 003-figure-11
 	$(SUDO) scripts/study 001-table-3-emulated
 	$(SUDO) scripts/study 001-table-4-emulated
 	$(SUDO) bench/kernel/flows --emu
@@ -120,6 +119,7 @@ study-simulated: deps-test build
 	scripts/study 001-figure-10
 	scripts/study 001-table-3
 	scripts/study 001-table-4
+	scripts/study 003-figure-11
 	scripts/study 004-parallel-streams
 	scripts/study 004-12x1g
 	scripts/study 004-3000mb
