@@ -93,7 +93,7 @@ pub fn causes<'a>(directions: impl Iterator<Item = (usize, &'a DirectionSummary)
             directions.iter().zip(&mut tops).enumerate().filter_map(|(n, ((_, one), top))| {
                 let (from, middle) = (*top, n as f64 + 0.5);
                 *top += value(one) as f64;
-                (*top > from).then(|| [middle - 0.3..middle + 0.3, from..*top])
+                (*top > from).then_some([middle - 0.3..middle + 0.3, from..*top])
             });
         let columns: Vec<_> = columns.collect();
         if !columns.is_empty() {

@@ -87,7 +87,9 @@ fn collected(
     let mut collector = TransferCollector::new(filter);
     for (n, connections) in files.iter().enumerate() {
         collector.begin_file(&format!("{n}.pcap"));
-        connections.iter().for_each(|connection| collector.add(connection));
+        for connection in connections {
+            collector.add(connection);
+        }
     }
     collector.finish()
 }
