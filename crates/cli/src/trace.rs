@@ -40,6 +40,7 @@ Examples:
 /// or all connections as JSON, CSV or Parquet, or makes a page with figures.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 pub struct TraceArgs {
     /// Capture files, each analysed by itself. `-` is standard input.
     #[arg(required = true, value_name = "FILE")]
