@@ -3,6 +3,7 @@
 
 mod destination;
 mod growth;
+mod page;
 mod table;
 
 use crate::{
@@ -11,20 +12,20 @@ use crate::{
     print::StreamedOutput,
     transfer::plain_stdout,
 };
-use ::report::MOST_GROUPS;
+use ::report::{GrowthForm, MOST_GROUPS, growth_svg};
 use ::trace::{
-    CaptureReader, ConnectionSummary, CsvRows, JsonDocument, Options, ParquetRows, ReadError,
-    Totals, analyse, decompressed,
+    CaptureReader, ConnectionSummary, CsvRows, JsonDocument, KeptCurves, LargestDirections,
+    Options, ParquetRows, ReadError, Totals, TransferCollector, TransferFilter, analyse,
+    decompressed,
 };
 use destination::{Destination, InOrder};
-use growth::GrowthCurves;
+use page::PageContents;
 use std::{
     fs::{self, File},
     io::{self, BufWriter, Read, Write},
     path::{Path, PathBuf},
     thread,
 };
-use table::LargestDirections;
 use units::{Bytes, text::printable};
 
 const EXAMPLES: &str = "\
@@ -36,9 +37,10 @@ Examples:
 /// goodput.
 ///
 /// Reads pcap and pcapng, plain or compressed by gzip or zstd. Prints a table of the directions that carried most data,
-/// or all connections as JSON, CSV or Parquet.
+/// or all connections as JSON, CSV or Parquet, or makes a page with figures.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 pub struct TraceArgs {
     /// Capture files, each analysed by itself. `-` is standard input.
     #[arg(required = true, value_name = "FILE")]
@@ -52,16 +54,27 @@ pub struct TraceArgs {
     /// Write Parquet to a new file.
     #[arg(long, value_name = "FILE", group = "format")]
     parquet: Option<PathBuf>,
+    /// Write one HTML page to a new file: the connections with most data, sequence growth, windows and round trips, and
+    /// causes of retransmissions.
+    #[arg(long, value_name = "FILE", group = "format")]
+    html: Option<PathBuf>,
     /// Draw the sequence growth of each file's transfers and their mean to a new file, as SVG.
     #[arg(long, value_name = "FILE", group = "format")]
     svg: Option<PathBuf>,
     /// Write the same curves to a new file for xplot.
     #[arg(long, value_name = "FILE", group = "format")]
     xplot: Option<PathBuf>,
-    /// With `--svg` and `--xplot`: the files are sublinks of a chain, captured by one clock. Time of a file's n-th
-    /// transfer counts from the earliest n-th transfer that overlaps it.
+    /// With `--html`, `--svg` and `--xplot`: the files are sublinks of a chain, captured by one clock. Time of a file's
+    /// n-th transfer counts from the earliest n-th transfer that overlaps it.
     #[arg(long)]
     chain: bool,
+    /// With `--html`, `--svg` and `--xplot`: only transfers that were captured at their sender.
+    #[arg(long)]
+    at_sender: bool,
+    /// With `--html` and `--svg`: compare the transfers with the fewest, the median and the most segments sent again, and
+    /// the means. With `--chain`, the segments of all sublinks count.
+    #[arg(long)]
+    by_loss: bool,
     /// Overwrite an existing file.
     #[arg(long)]
     force: bool,
@@ -97,24 +110,64 @@ pub fn run(args: &TraceArgs) -> Result<(), Failure> {
         }
     } else if let Some(file) = &args.parquet {
         create(file, args.force, |into| rows(args, ParquetRows::new(into), &mut outcome))?;
-    } else if let Some(file) = args.svg.as_ref().or(args.xplot.as_ref()) {
-        let mut curves = GrowthCurves::default();
-        outcome = trace_all(args, &mut curves).map_err(Failure::failed)?;
-        if curves.is_empty() {
-            return outcome
-                .and(Err(Failure::failed("no connection has data, so there is nothing to draw")));
+    } else if let Some(file) = &args.html {
+        let mut page = PageContents::new(args.at_sender, args.memory);
+        outcome = trace_all(args, &mut page).map_err(Failure::failed)?;
+        if page.is_empty() {
+            return outcome;
         }
-        let is_picture = args.svg.is_some();
-        let text = if is_picture { curves.svg(args.chain) } else { curves.xplot(args.chain) };
+        let text = page.html(args.growth_form());
         create(file, args.force, |into| into.write_all(text.as_bytes()))?;
+    } else if let Some(file) = args.svg.as_ref().or(args.xplot.as_ref()) {
+        outcome = draw(args, file)?;
     } else {
-        let mut table = LargestDirections::default();
-        outcome = trace_all(args, &mut table).map_err(Failure::failed)?;
-        if outcome.is_ok() || !table.is_empty() {
-            table.print();
+        let mut largest = LargestDirections::default();
+        outcome = trace_all(args, &mut largest).map_err(Failure::failed)?;
+        if outcome.is_ok() || !largest.rows.is_empty() {
+            table::print(&largest);
         }
     }
     outcome
+}
+
+/// Draws growth as SVG or for xplot. The inner error is of a file that was traced.
+fn draw(args: &TraceArgs, file: &Path) -> Result<Result<(), Failure>, Failure> {
+    let most_files = if args.svg.is_some() { MOST_GROUPS } else { usize::MAX };
+    let filter = TransferFilter { most_files, at_sender: args.at_sender };
+    let mut transfers = TransferCollector::new(filter);
+    let outcome = trace_all(args, &mut transfers).map_err(Failure::failed)?;
+    let transfers = transfers.finish();
+    if transfers.is_empty() {
+        let nothing = if args.at_sender {
+            "no connection has data that was captured at its sender, so there is nothing to draw"
+        } else {
+            "no connection has data, so there is nothing to draw"
+        };
+        return outcome.and(Err(Failure::failed(nothing)));
+    }
+    let text = if args.svg.is_some() {
+        growth_svg(&transfers, args.growth_form())
+    } else {
+        growth::xplot(&transfers, args.chain)
+    };
+    create(file, args.force, |into| into.write_all(text.as_bytes()))?;
+    Ok(outcome)
+}
+
+impl TraceArgs {
+    fn growth_form(&self) -> GrowthForm {
+        GrowthForm { is_chain: self.chain, by_loss: self.by_loss }
+    }
+
+    fn curves(&self) -> KeptCurves {
+        if self.html.is_some() {
+            KeptCurves::All
+        } else if self.svg.is_some() || self.xplot.is_some() {
+            KeptCurves::Growth
+        } else {
+            KeptCurves::None
+        }
+    }
 }
 
 /// What became of standard output. That its reader has closed it needs no message.
@@ -146,9 +199,19 @@ fn check(args: &TraceArgs) -> Result<(), Failure> {
     if args.memory.get() < LEAST_MEMORY {
         return Err(Failure::usage("--memory: at least 16MB"));
     }
-    let pictures = || args.svg.iter().chain(&args.xplot);
-    if args.chain && pictures().next().is_none() {
-        return Err(Failure::usage("--chain is for --svg and --xplot"));
+    if args.html.as_deref().is_some_and(is_standard_output) {
+        return Err(Failure::usage(
+            "--html -: a page is not for a terminal. Name a file: --html page.html",
+        ));
+    }
+    let pictures = || args.html.iter().chain(&args.svg).chain(&args.xplot);
+    for (name, is_given) in [("--chain", args.chain), ("--at-sender", args.at_sender)] {
+        if is_given && pictures().next().is_none() {
+            return Err(Failure::usage(format!("{name} is for --html, --svg and --xplot")));
+        }
+    }
+    if args.by_loss && args.html.is_none() && args.svg.is_none() {
+        return Err(Failure::usage("--by-loss is for --html and --svg"));
     }
     if args.svg.is_some() && args.files.len() > MOST_GROUPS {
         return Err(Failure::usage(format!(
@@ -171,6 +234,7 @@ fn trace_all(
     let mut outcome = Ok(());
     for file in &args.files {
         let name = file.to_string_lossy();
+        destination.begin_file(&name);
         let mut in_order = InOrder::new(&name, destination);
         let (totals, failure) = match trace_file(args, file, |one| in_order.add(one)) {
             Ok((totals, error)) => {
@@ -180,11 +244,11 @@ fn trace_all(
             Err(failure) => (None, Some(failure)),
         };
         in_order.finish()?;
-        if let Some(totals) = totals {
-            report_totals(&name, &totals, args.memory);
-            let error = failure.as_ref().map(ToString::to_string);
-            destination.end_file(&name, totals, error)?;
+        if let Some(totals) = &totals {
+            report_totals(&name, totals, args.memory);
         }
+        let error = failure.as_ref().map(ToString::to_string);
+        destination.end_file(&name, totals, error)?;
         if let Some(failure) = failure {
             if args.files.len() > 1 {
                 failure.print();
@@ -215,9 +279,8 @@ fn trace_file(
         error => Failure::failed(format!("{shown}: {error}")),
     })?;
     let shards = args.threads.map_or_else(default_threads, usize::from);
-    let with_growth = args.svg.is_some() || args.xplot.is_some();
     let memory_bytes = usize::try_from(args.memory.get()).unwrap_or(usize::MAX);
-    Ok(analyse(&mut capture, Options { shards, memory_bytes, with_growth }, finished))
+    Ok(analyse(&mut capture, Options { shards, memory_bytes, curves: args.curves() }, finished))
 }
 
 /// A thread that reads feeds about three that analyse.
@@ -244,23 +307,8 @@ fn report_totals(name: &str, totals: &Totals, memory: Bytes) {
         "{shown}: {} packets, {} of TCP, {} connections",
         totals.packets, totals.tcp_packets, totals.connections
     );
-    let parts = [
-        (totals.fragments, "fragments of IP packets were left out"),
-        (
-            totals.unreadable_packets,
-            "packets have too few bytes: capture more of each (tcpdump -s 128)",
-        ),
-        (totals.unknown_link_packets, "packets have an unknown link type"),
-        (totals.skipped_blocks, "blocks without a usable packet or time were left out"),
-    ];
-    for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
-        text += &format!("\n{shown}: {count} {what}");
-    }
-    if totals.evicted_connections > 0 {
-        text += &format!(
-            "\n{shown}: {} connections were summed up early, because all together exceed {memory} of memory. Raise --memory",
-            totals.evicted_connections
-        );
+    for remark in totals.remarks(memory) {
+        text += &format!("\n{shown}: {remark}");
     }
     errln!("{text}");
 }

@@ -11,11 +11,14 @@ pub trait Destination {
         MAX_HELD
     }
 
+    /// A file begins.
+    fn begin_file(&mut self, _: &str) {}
+
     /// A connection of a file.
     fn add(&mut self, file: &str, connection: &ConnectionSummary) -> io::Result<()>;
 
-    /// A file is done, or ended early by an error.
-    fn end_file(&mut self, _: &str, _: Totals, _: Option<String>) -> io::Result<()> {
+    /// A file is done, or ended early by an error. Without totals, nothing could be read.
+    fn end_file(&mut self, _: &str, _: Option<Totals>, _: Option<String>) -> io::Result<()> {
         Ok(())
     }
 }
@@ -25,8 +28,15 @@ impl<W: Write> Destination for JsonDocument<W> {
         self.add(file, connection)
     }
 
-    fn end_file(&mut self, file: &str, totals: Totals, error: Option<String>) -> io::Result<()> {
-        self.add_file(file, totals, error);
+    fn end_file(
+        &mut self,
+        file: &str,
+        totals: Option<Totals>,
+        error: Option<String>,
+    ) -> io::Result<()> {
+        if let Some(totals) = totals {
+            self.add_file(file, totals, error);
+        }
         Ok(())
     }
 }

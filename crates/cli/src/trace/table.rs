@@ -4,82 +4,52 @@
 use super::destination::Destination;
 use crate::{print::print_text, text_table::TextTable};
 use ::report::format;
-use ::trace::{ConnectionSummary, DirectionSummary};
+use ::trace::{ConnectionSummary, DirectionSummary, LargestDirections};
 use std::io;
 
-/// Rows of the table.
-const MAX_ROWS: usize = 40;
-
-/// The directions with most payload, and how many others there are.
-#[derive(Default)]
-pub struct LargestDirections {
-    /// Most payload first, then in the order in which they came.
-    largest: Vec<DirectionSummary>,
-    others: u64,
-    other_bytes: u64,
-    other_segments: u64,
-}
-
 impl Destination for LargestDirections {
-    fn add(&mut self, _: &str, connection: &ConnectionSummary) -> io::Result<()> {
-        for direction in connection.directions.iter().filter(|one| one.payload_bytes > 0) {
-            let bytes = direction.payload_bytes;
-            let at = self.largest.partition_point(|known| known.payload_bytes >= bytes);
-            self.largest.insert(at, direction.clone());
-            if self.largest.len() > MAX_ROWS {
-                let other = self.largest.pop().expect("there is one more than fit");
-                self.others += 1;
-                self.other_bytes += other.payload_bytes;
-                self.other_segments += other.retransmitted_segments;
-            }
-        }
+    fn add(&mut self, file: &str, connection: &ConnectionSummary) -> io::Result<()> {
+        self.add(file, connection);
         Ok(())
     }
 }
 
-impl LargestDirections {
-    /// Whether no connection has data.
-    pub fn is_empty(&self) -> bool {
-        self.largest.is_empty()
+/// Prints the table.
+pub fn print(directions: &LargestDirections) {
+    if directions.rows.is_empty() {
+        print_text("No connection has data.\n");
+        return;
     }
-
-    /// Prints the table.
-    pub fn print(&self) {
-        if self.largest.is_empty() {
-            print_text("No connection has data.\n");
-            return;
-        }
-        let mut table = TextTable::default();
-        table.left("from", 20);
-        table.left("to", 20);
-        table.left("seen at", 8);
-        table.right("data", 9);
-        table.right("goodput", 11);
-        table.right("rtt min", 9);
-        table.right("mean", 9);
-        table.right("resent", 7);
-        table.right("fast", 5);
-        table.right("timeout", 8);
-        table.right("probe", 6);
-        table.right("other", 6);
-        table.right("spurious", 9);
-        table.right("reordered", 10);
-        table.right("idle", 8);
-        table.right("window-limited", 15);
-        for direction in &self.largest {
-            table.row(cells(direction), String::new());
-        }
-        let mut text = table.text();
-        if self.others > 0 {
-            text += &format!(
-                "{} more directions with {} and {} segments sent again: --json, --csv and --parquet have them\n",
-                self.others,
-                format::size(self.other_bytes as f64),
-                self.other_segments
-            );
-        }
-        print_text(&text);
+    let mut table = TextTable::default();
+    table.left("from", 20);
+    table.left("to", 20);
+    table.left("seen at", 8);
+    table.right("data", 9);
+    table.right("goodput", 11);
+    table.right("rtt min", 9);
+    table.right("mean", 9);
+    table.right("resent", 7);
+    table.right("fast", 5);
+    table.right("timeout", 8);
+    table.right("probe", 6);
+    table.right("other", 6);
+    table.right("spurious", 9);
+    table.right("reordered", 10);
+    table.right("idle", 8);
+    table.right("window-limited", 15);
+    for row in &directions.rows {
+        table.row(cells(&row.direction), String::new());
     }
+    let mut text = table.text();
+    if directions.others > 0 {
+        text += &format!(
+            "{} more directions with {} and {} segments sent again: --json, --csv and --parquet have them\n",
+            directions.others,
+            format::size(directions.other_bytes as f64),
+            directions.other_retransmitted_segments
+        );
+    }
+    print_text(&text);
 }
 
 fn cells(direction: &DirectionSummary) -> Vec<String> {

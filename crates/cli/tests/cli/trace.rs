@@ -155,3 +155,48 @@ fn trace_ends_quietly_when_its_reader_does() {
     let output = child.wait_with_output().unwrap();
     assert!(!text(&output.stderr).contains("cannot write"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn trace_makes_one_page_that_names_files_apart() {
+    let captures = captures();
+    let at = |name: &str| captures.directory.path().join(name);
+    // Equal stems, and a name that would be markup.
+    let evil = "<img src=x onerror=alert(1)>";
+    for directory in ["direct", evil] {
+        fs::create_dir(at(directory)).unwrap();
+        fs::copy(&captures.source, at(directory).join("client.pcapng")).unwrap();
+    }
+    let files = ["direct", evil].map(|directory| at(directory).join("client.pcapng"));
+    let files = files.each_ref().map(|file| file.to_str().unwrap());
+    let (page, svg) = (at("page.html"), at("growth.svg"));
+    done(&["trace", files[0], files[1], "--html", page.to_str().unwrap(), "--chain"]);
+    let html = fs::read_to_string(&page).unwrap();
+    let escaped = "&lt;img src=x onerror=alert(1)&gt;/client";
+    assert!(!html.contains("<img") && html.contains(escaped) && html.contains("direct/client"));
+    for text in ["Sequence growth", "Windows and round trips", "Segments sent again", "2 captures"]
+    {
+        assert!(html.contains(text), "{text}");
+    }
+    let resent = format!("{} segments were sent again", 2 * captures.resent);
+    assert!(html.contains(&resent), "{resent}");
+    let drawn = ["trace", files[0], files[1], "--svg", svg.to_str().unwrap(), "--at-sender"];
+    done(&drawn);
+    let picture = fs::read_to_string(&svg).unwrap();
+    assert!(picture.contains("direct/client, mean of 2") && picture.contains(escaped), "{picture}");
+    done(&[&drawn[..], &["--by-loss", "--force"]].concat());
+    assert!(fs::read_to_string(&svg).unwrap().contains("Fewest sent again"));
+    // A page is made of what could be read, and says what could not.
+    let (code, said) =
+        refused(&["trace", files[0], "/nowhere.pcap", "--html", page.to_str().unwrap(), "--force"]);
+    assert!(code == 1 && said.contains("cannot read /nowhere.pcap"), "{said}");
+    assert!(fs::read_to_string(&page).unwrap().contains("cannot read /nowhere.pcap"));
+    for (wrong, message) in [
+        (vec!["--chain"], "--chain is for --html, --svg and --xplot"),
+        (vec!["--by-loss", "--xplot", "x.xpl"], "--by-loss is for --html and --svg"),
+        (vec!["--html", "-"], "Name a file"),
+        (vec!["--html", page.to_str().unwrap()], "exists already"),
+    ] {
+        let (code, said) = refused(&[&["trace", files[0]], &wrong[..]].concat());
+        assert!(code == 2 && said.contains(message), "{wrong:?}: {said}");
+    }
+}

@@ -74,7 +74,13 @@ impl AxisUnit {
 
     /// Of bytes, by what they are.
     pub fn bytes(name: &str, largest: f64) -> Self {
-        let (unit, divisor) = if largest >= 1e6 { ("MB", 1e6) } else { ("KB", 1e3) };
+        let (unit, divisor) = match largest {
+            l if l >= 1e12 => ("TB", 1e12),
+            l if l >= 1e9 => ("GB", 1e9),
+            l if l >= 1e6 => ("MB", 1e6),
+            l if l >= 1e3 => ("kB", 1e3),
+            _ => ("B", 1.0),
+        };
         Self {
             axis: format!("{name}, {unit}"),
             symbol: unit,
@@ -161,5 +167,9 @@ mod tests {
         assert_eq!(AxisUnit::of("completion_mean_s", 39.5).write(-0.001), "0.0");
         assert_eq!(AxisUnit::of("completion_mean_s", 0.0).write(0.0), "0.000000");
         assert_eq!(written("timeouts", 12.0), pair("timeouts", "12"));
+        // As `format::size` writes them.
+        for (largest, axis) in [(0.0, "x, B"), (65e3, "x, kB"), (2e6, "x, MB"), (3e11, "x, GB")] {
+            assert_eq!(AxisUnit::bytes("x", largest).axis, axis);
+        }
     }
 }

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! An HTML document that makes no request.
 
+use crate::chart::{COLOURS_OF_PAGE, palette::MUTED};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// A content security policy for pages without scripts.
+pub const WITHOUT_SCRIPTS: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 
 /// The style of all pages.
 pub const STYLE: &str = include_str!("../assets/report.css");
+const DRAWING_STYLE: &str = include_str!("../assets/drawing.css");
 
 /// A page with all that it needs in it.
 pub struct Document<'a> {
@@ -14,6 +19,23 @@ pub struct Document<'a> {
     /// Style sheets, in the order in which they apply.
     pub styles: &'a [&'a str],
     pub body: Markup,
+}
+
+/// A drawing of `chart` on a page with [`drawing_style`].
+pub fn drawing(svg: &str) -> Markup {
+    html! { div.drawing { (PreEscaped(svg)) } }
+}
+
+/// Rules that give drawings the colours of the page, light or dark. They are drawn once, in light colours.
+pub fn drawing_style() -> String {
+    let series = MUTED.iter().enumerate().map(|(n, colour)| (*colour, format!("series-{n}")));
+    let page = COLOURS_OF_PAGE.iter().map(|(colour, name)| (*colour, (*name).to_owned()));
+    let rules = series.chain(page).map(|(colour, name)| {
+        format!(
+            ".drawing [fill=\"{colour}\"] {{ fill: var(--{name}) }} .drawing [stroke=\"{colour}\"] {{ stroke: var(--{name}) }}\n"
+        )
+    });
+    DRAWING_STYLE.to_owned() + &rules.collect::<String>()
 }
 
 impl Document<'_> {

@@ -11,7 +11,8 @@
 //! records ─ metrics_table (every metric of every run) ─► CSV, or Parquet
 //! a link's bins, gaps and bursts ─ monitor_picture ──► SVG
 //! a congestion control alone ─ congestion_picture ───► SVG
-//! curves of captured connections ─ growth_picture ───► SVG
+//! transfers of packet captures ─ growth_picture ─────► SVG
+//! connections of packet captures ─ capture_page ─────► page
 //! ```
 //! Each of these only says what stands in which panels on which axes; `chart` draws it.
 //!
@@ -27,6 +28,7 @@
 mod axis_unit;
 mod binned_rate;
 mod capacity;
+mod capture_page;
 mod chart;
 pub mod compare;
 pub mod congestion_picture;
@@ -47,6 +49,7 @@ mod page;
 mod png;
 mod run;
 mod scenario_runs;
+mod simplified;
 mod start;
 #[cfg(test)]
 mod svg_reader;
@@ -58,6 +61,7 @@ mod time_figure;
 mod traces;
 mod warm_up;
 
+pub use capture_page::{CapturePage, CapturedFile};
 pub use chart::palette::{ColourBy, LineKey};
 pub use distribution::BoxSummary;
 pub use error::Error;
@@ -65,7 +69,7 @@ pub use figure::{
     Bars, Figure, FigureForm, FigureQuery, Overlay, Panel as FigurePanel, Point as FigurePoint,
     suited_metric,
 };
-pub use growth_picture::{GrowthGroup, GrowthPicture, MOST_GROUPS};
+pub use growth_picture::{GrowthForm, MOST_GROUPS, growth_svg};
 pub use link_figure::{LinkFigure, LinkFigureQuery, LinkPanel, LinkStatistics};
 pub use metrics_table::{LongTable, MetricsTable};
 pub use monitor_picture::{HistogramBar, MonitorPicture};

@@ -4,6 +4,7 @@
 
 use crate::{
     connection::Observer,
+    curves::KeptCurves,
     reader::{CaptureReader, ReadError},
     segment::{NoSegment, Segment},
     summary::ConnectionSummary,
@@ -16,6 +17,7 @@ use std::{
     sync::mpsc,
     thread,
 };
+use units::Bytes;
 
 /// Packets that go to a shard at a time, and how many such batches may wait.
 const BATCH: usize = 512;
@@ -28,8 +30,8 @@ pub struct Options {
     pub shards: usize,
     /// Bytes of memory that all connections may take together, about.
     pub memory_bytes: usize,
-    /// Whether to keep how each direction grows.
-    pub with_growth: bool,
+    /// What to keep of each direction over time.
+    pub curves: KeptCurves,
 }
 
 /// What was read.
@@ -56,6 +58,29 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// What a reader should know of packets and connections that are not in full in the results, a sentence each. `memory` is
+    /// the limit that was given.
+    pub fn remarks(&self, memory: Bytes) -> Vec<String> {
+        let parts = [
+            (self.fragments, "fragments of IP packets were left out"),
+            (
+                self.unreadable_packets,
+                "packets have too few bytes: capture more of each (tcpdump -s 128)",
+            ),
+            (self.unknown_link_packets, "packets have an unknown link type"),
+            (self.skipped_blocks, "blocks without a usable packet or time were left out"),
+        ];
+        let counted = parts.iter().filter(|(count, _)| *count > 0);
+        let mut remarks: Vec<_> = counted.map(|(count, what)| format!("{count} {what}")).collect();
+        if self.evicted_connections > 0 {
+            remarks.push(format!(
+                "{} connections were summed up early, because all together exceed {memory} of memory. Raise --memory",
+                self.evicted_connections
+            ));
+        }
+        remarks
+    }
+
     fn count(&mut self, reason: NoSegment) {
         *match reason {
             NoSegment::NotIp | NoSegment::NotTcp => &mut self.other_packets,
@@ -122,7 +147,7 @@ pub fn observe<R: Read, O: Observer>(
 }
 
 fn table(options: Options) -> ConnectionTable<()> {
-    ConnectionTable::new(options.memory_bytes, ()).with_growth(options.with_growth)
+    ConnectionTable::new(options.memory_bytes, ()).keeping(options.curves)
 }
 
 fn run_here<R: Read, O: Observer>(

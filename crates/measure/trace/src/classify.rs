@@ -3,7 +3,7 @@
 //!
 //! Data below the high-water mark is sent again ([`Kind::Retransmission`]), late ([`Kind::Reordered`]) or seen twice
 //! ([`Kind::Copy`]). Why it was sent again ([`cause`]) follows from what the capture has shown until then: silence, selective
-//! acknowledgements, duplicate acknowledgements. Whether data that fills a gap is late or was sent again ([`gap_filler`]) follows
+//! acknowledgements, duplicate acknowledgements. Whether data that fills a gap is late or was sent again ([`is_reordered`]) follows
 //! from timestamps, from IPv4's identification, or from the time that a retransmission takes at least.
 //! Sources: RFC 6298 (timeout), RFC 8985 (RACK and tail loss probes), RFC 6675 (recovery), as Linux has them.
 

@@ -4,6 +4,7 @@
 use crate::{
     classify::Kind,
     copies::RecentPackets,
+    curves::KeptCurves,
     flow::{Acknowledgement, Arrival, Flow},
     round_trip::RoundTrips,
     segment::{Endpoint, Segment},
@@ -69,7 +70,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// A connection whose first captured packet this is. It is not taken yet.
-    pub(crate) fn new(segment: &Segment, with_growth: bool) -> Self {
+    pub(crate) fn new(segment: &Segment, kept: KeptCurves) -> Self {
         let is_answer = segment.flags.syn && segment.flags.ack;
         let ends = if is_answer { [segment.to, segment.from] } else { [segment.from, segment.to] };
         Self {
@@ -78,8 +79,7 @@ impl Connection {
             start_ns: segment.unix_ns,
             last_ns: segment.unix_ns,
             is_reset: false,
-            flows: [(); 2]
-                .map(|()| if with_growth { Flow::with_growth() } else { Flow::default() }),
+            flows: [(); 2].map(|()| Flow::new(kept)),
             round_trips: [RoundTrips::default(); 2],
             openings: [Opening::default(); 2],
             is_answered: false,

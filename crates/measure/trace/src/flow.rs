@@ -14,7 +14,12 @@ pub(crate) use acknowledged::Acknowledgement;
 pub(crate) use counts::FlowCounts;
 pub(crate) use data::Arrival;
 
-use crate::{classify::Recovery, growth::Growth, ranges::RangeSet};
+use crate::{
+    classify::Recovery,
+    curves::{Curves, KeptCurves, WindowCurves},
+    growth::Growth,
+    ranges::RangeSet,
+};
 use position::Sequence;
 use std::collections::VecDeque;
 
@@ -75,8 +80,8 @@ pub(crate) struct Flow {
     other_ids: u32,
     has_timestamps: bool,
     largest_payload: u32,
-    /// If it is asked for.
-    growth: Option<Box<Growth>>,
+    /// If they are asked for.
+    curves: Option<Box<Curves>>,
     pub(crate) counts: FlowCounts,
 }
 
@@ -97,14 +102,20 @@ impl Window {
 }
 
 impl Flow {
-    /// A direction of which the growth is kept.
-    pub(crate) fn with_growth() -> Self {
-        Self { growth: Some(Box::default()), ..Self::default() }
+    /// A direction of which these curves are kept.
+    pub(crate) fn new(kept: KeptCurves) -> Self {
+        Self { curves: Curves::of(kept), ..Self::default() }
     }
 
     /// How its high-water mark rose, if that was asked for and data was sent.
     pub(crate) fn growth(&self) -> Option<&Growth> {
-        self.growth.as_deref().filter(|growth| !growth.points().is_empty())
+        let growth = self.curves.as_deref().map(|curves| &curves.growth);
+        growth.filter(|growth| !growth.points().is_empty())
+    }
+
+    /// Windows and round trips, if they were asked for and data was sent.
+    pub(crate) fn window_curves(&self) -> Option<&WindowCurves> {
+        self.growth().and(self.curves.as_deref()?.windows.as_ref())
     }
 
     /// The SYN of this direction. Whether it is the first of them.
@@ -178,7 +189,19 @@ impl Flow {
             + self.sacked.heap_bytes()
             + self.sent.capacity() * size_of::<Sent>()
             + self.resent.capacity() * size_of::<Resent>()
-            + self.growth.as_ref().map_or(0, |growth| growth.heap_bytes())
+            + self.curves.as_ref().map_or(0, |curves| curves.heap_bytes())
+    }
+
+    /// Keeps what is under way and the receiver's window now, if that is asked for.
+    fn keep_windows(&mut self, now_ns: u64) {
+        let Some(at) = self.sequence.filter(|_| self.first_data_ns.is_some()) else { return };
+        let window = self.window.bytes();
+        let curves = self.curves.as_mut().and_then(|curves| curves.windows.as_mut());
+        let Some(windows) = curves else { return };
+        windows.outstanding_bytes.add(now_ns, at.high - at.acknowledged.min(at.high));
+        if let Some(window) = window {
+            windows.window_bytes.add(now_ns, window);
+        }
     }
 
     /// Adds the time since the window was full, until now.

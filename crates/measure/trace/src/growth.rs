@@ -88,6 +88,15 @@ impl Growth {
     }
 }
 
+/// Of times in nanoseconds since 1970 and bytes, both rising.
+impl FromIterator<(u64, u64)> for Growth {
+    fn from_iter<I: IntoIterator<Item = (u64, u64)>>(points: I) -> Self {
+        let mut growth = Self::default();
+        points.into_iter().for_each(|(unix_ns, bytes)| growth.add(unix_ns, bytes));
+        growth
+    }
+}
+
 /// The mean of curves, each with the time in nanoseconds since 1970 at which its clock begins: seconds and bytes, at
 /// `points` times from 0 to the end of the longest.
 pub fn mean_growth(curves: &[(&Growth, u64)], points: usize) -> Vec<(f64, f64)> {
@@ -109,13 +118,7 @@ mod tests {
 
     #[test]
     fn mean_holds_what_has_ended() {
-        let curve = |points: &[(u64, u64)]| {
-            let mut growth = Growth::default();
-            for (ns, bytes) in points {
-                growth.add(*ns, *bytes);
-            }
-            growth
-        };
+        let curve = |points: &[(u64, u64)]| points.iter().copied().collect::<Growth>();
         let fast = curve(&[(1000, 0), (1_000_001_000, 1000)]);
         let slow = curve(&[(5000, 0), (2_000_005_000, 1000)]);
         let mean = mean_growth(&[(&fast, 1000), (&slow, 5000)], 5);

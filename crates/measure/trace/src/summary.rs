@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is known of a connection when it is over, in the words and units of `docs/trace.md`.
 
-use crate::{connection::Connection, growth::Growth, segment::Endpoint};
+use crate::{connection::Connection, curves::WindowCurves, growth::Growth, segment::Endpoint};
 use serde::Serialize;
 
 /// How a connection ended in the capture.
@@ -73,7 +73,7 @@ pub struct ConnectionSummary {
 }
 
 /// What one end of a connection sent, and how the other acknowledged it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Serialize)]
 pub struct DirectionSummary {
     /// Who sent the data: address and port.
     pub from: String,
@@ -166,6 +166,9 @@ pub struct DirectionSummary {
     /// How the high-water mark rose. `None` if that was not asked for, or no data was sent.
     #[serde(skip)]
     pub growth: Option<Growth>,
+    /// Windows and round trips over time. `None` likewise.
+    #[serde(skip)]
+    pub windows: Option<WindowCurves>,
 }
 
 /// Of the path's round trip: what is nearer to an end than this share of it is at that end.
@@ -252,6 +255,7 @@ impl Connection {
             rtt_max_us: (trips.samples > 0).then(|| micros(trips.max_ns)),
             capture_point: self.capture_point(side),
             growth: flow.growth().cloned(),
+            windows: flow.window_curves().cloned(),
         }
     }
 

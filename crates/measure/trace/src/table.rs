@@ -10,6 +10,7 @@ mod recency;
 
 use crate::{
     connection::{Connection, Observer},
+    curves::KeptCurves,
     segment::{Endpoint, Segment},
     summary::ConnectionSummary,
 };
@@ -46,7 +47,7 @@ pub struct ConnectionTable<O> {
     bytes: usize,
     limit_bytes: usize,
     evicted: u64,
-    with_growth: bool,
+    kept: KeptCurves,
     observer: O,
 }
 
@@ -64,17 +65,15 @@ impl<O: Observer> ConnectionTable<O> {
             bytes: 0,
             limit_bytes,
             evicted: 0,
-            with_growth: false,
+            kept: KeptCurves::None,
             observer,
         }
     }
 
-    /// Also keeps how each direction grows ([`Growth`]), which takes up to 32 KB of memory each.
-    ///
-    /// [`Growth`]: crate::Growth
+    /// Also keeps these curves of each direction.
     #[must_use]
-    pub fn with_growth(self, with_growth: bool) -> Self {
-        Self { with_growth, ..self }
+    pub fn keeping(self, kept: KeptCurves) -> Self {
+        Self { kept, ..self }
     }
 
     /// Takes a packet. Connections that are over are handed to `finished`.
@@ -149,7 +148,7 @@ impl<O: Observer> ConnectionTable<O> {
     }
 
     fn insert(&mut self, ends: Ends, segment: &Segment) -> u32 {
-        let connection = Box::new(Connection::new(segment, self.with_growth));
+        let connection = Box::new(Connection::new(segment, self.kept));
         let bytes = connection.bytes();
         self.bytes += bytes + PLACE_BYTES;
         let slot = Slot { ends, connection, bytes, is_closed: false };

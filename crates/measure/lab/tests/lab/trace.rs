@@ -7,12 +7,14 @@ use longhaul_lab::Emulation;
 use scenario::Scenario;
 use std::{fs::File, path::Path};
 use testkit::draft::Draft;
-use trace::{CapturePoint, CaptureReader, ConnectionSummary, DirectionSummary, analyse};
+use trace::{
+    CapturePoint, CaptureReader, ConnectionSummary, DirectionSummary, KeptCurves, analyse,
+};
 
 fn traced(file: &Path) -> Vec<ConnectionSummary> {
     let mut capture = CaptureReader::new(File::open(file).expect("a capture")).expect("pcapng");
     let mut connections = Vec::new();
-    let options = trace::Options { shards: 1, memory_bytes: 1 << 28, with_growth: false };
+    let options = trace::Options { shards: 1, memory_bytes: 1 << 28, curves: KeptCurves::None };
     let (totals, error) = analyse(&mut capture, options, |one| connections.push(one));
     assert!(error.is_none() && totals.evicted_connections == 0, "{error:?}, {totals:?}");
     connections

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The page of a comparison: its table and figures in one HTML document, with links to the files next to it.
 //!
-//! It runs no script and makes no request. Figures are drawn once, in light colours; a style sheet gives them those of the
-//! page, which a dark page needs.
+//! It runs no script and makes no request.
 
 use super::{
     comparison::Comparison,
     difference::{Difference, SIGNIFICANCE, Test, Verdict, written_p},
     figures::MOST_PANELS,
 };
-use crate::{
-    chart::{COLOURS_OF_PAGE, palette::MUTED},
-    document::{Document, STYLE},
-};
-use maud::{Markup, PreEscaped, html};
+use crate::document::{Document, STYLE, WITHOUT_SCRIPTS, drawing, drawing_style};
+use maud::{Markup, html};
 
 const OWN_STYLE: &str = include_str!("../../assets/compare.css");
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 
 /// A figure on the page.
 pub struct PageFigure {
@@ -36,12 +31,15 @@ pub fn render(comparison: &Comparison, figures: &[PageFigure]) -> String {
             (cells(comparison))
             (files("comparison", &["csv", "parquet"]))
             h2 { "Figures" }
-            @for figure in figures { (drawing(figure)) }
+            @for figure in figures {
+                (drawing(&figure.svg))
+                (files(figure.name, &["svg", "png", "csv", "parquet"]))
+            }
         } }
         footer.page { p { "Made by longhaul " (env!("CARGO_PKG_VERSION")) ". This page makes no request." } }
     };
-    let styles = [STYLE, OWN_STYLE, &drawing_colours()];
-    Document { title: &title, policy: POLICY, styles: &styles, body }.into_string()
+    let styles = [STYLE, OWN_STYLE, &drawing_style()];
+    Document { title: &title, policy: WITHOUT_SCRIPTS, styles: &styles, body }.into_string()
 }
 
 fn summary(comparison: &Comparison) -> Markup {
@@ -105,29 +103,10 @@ fn row(one: &Difference) -> Markup {
     }
 }
 
-fn drawing(figure: &PageFigure) -> Markup {
-    html! {
-        div.drawing { (PreEscaped(&figure.svg)) }
-        (files(figure.name, &["svg", "png", "csv", "parquet"]))
-    }
-}
-
 fn files(name: &str, kinds: &[&str]) -> Markup {
     html! {
         p.note { @for (n, kind) in kinds.iter().enumerate() {
             @if n > 0 { " · " } a href={ (name) "." (kind) } { (name) "." (kind) }
         } }
     }
-}
-
-/// Rules that give drawings the colours of the page, light or dark.
-fn drawing_colours() -> String {
-    let series = MUTED.iter().enumerate().map(|(n, colour)| (*colour, format!("series-{n}")));
-    let page = COLOURS_OF_PAGE.iter().map(|(colour, name)| (*colour, (*name).to_owned()));
-    let rules = series.chain(page).map(|(colour, name)| {
-        format!(
-            ".drawing [fill=\"{colour}\"] {{ fill: var(--{name}) }} .drawing [stroke=\"{colour}\"] {{ stroke: var(--{name}) }}\n"
-        )
-    });
-    rules.collect()
 }

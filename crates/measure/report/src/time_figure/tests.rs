@@ -142,7 +142,7 @@ fn queue_is_of_links_that_had_one() {
     let run = [write(dir.path(), "sim")];
     let figure = TimeFigure::read(&run, &asked(OverTime::Queue)).unwrap();
     assert_eq!(figure.lines, ["haul/forward"]);
-    assert!(figure.svg().contains("queue, KB"), "{}", figure.svg());
+    assert!(figure.svg().contains("queue, kB"), "{}", figure.svg());
     let link = Entity::parse("link:haul/backward");
     let empty = TimeFigureQuery { link, ..asked(OverTime::Queue) };
     assert_eq!(TimeFigure::read(&run, &empty).unwrap().panels[0].lines[0].values, [0.0; 12]);

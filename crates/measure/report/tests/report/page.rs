@@ -120,6 +120,50 @@ fn comparison_page_asks_nothing_of_the_network() {
 }
 
 #[test]
+fn capture_page_takes_names_of_files_for_text() {
+    let direction = trace::DirectionSummary {
+        from: "10.0.0.1:80".to_owned(),
+        payload_bytes: 20_000,
+        unique_bytes: 20_000,
+        retransmitted_segments: 2,
+        timeout_segments: 2,
+        ..Default::default()
+    };
+    let row = trace::LargestDirection {
+        file: EVIL.to_owned(),
+        start_unix_ns: 0,
+        ending: trace::Ending::Closed,
+        direction: direction.clone(),
+    };
+    let largest = trace::LargestDirections { rows: vec![row], ..Default::default() };
+    let growth = (0..20).map(|n| (n * 50_000_000, 1000 * n)).collect();
+    let file = trace::FileTransfers {
+        file: EVIL.to_owned(),
+        transfers: vec![trace::Transfer { direction, growth }],
+        left_out: 0,
+    };
+    let name = EVIL.to_owned();
+    let html = longhaul_report::CapturePage {
+        files: &[longhaul_report::CapturedFile {
+            name,
+            totals: None,
+            remarks: vec![EVIL.to_owned()],
+        }],
+        largest: &largest,
+        transfers: &trace::Transfers { files: vec![file], files_left_out: 0 },
+        growth: longhaul_report::GrowthForm::default(),
+    }
+    .html();
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("captures.html");
+    fs::write(&page, html).unwrap();
+    let (dom, requests) = open(&page);
+    assert!(!dom.contains("<script") && !dom.contains("<img"), "{dom}");
+    assert!(!dom.contains("<title>owned") && dom.contains("<h2>Sequence growth"), "{dom}");
+    assert_eq!(dom.matches("class=\"drawing\"").count(), 3);
+    assert_eq!(requests, 0, "the page asked the network for something");
+}
+
+#[test]
 fn sizes_are_compared_by_time_on_a_logarithmic_axis() {
     let dir = tempfile::tempdir().unwrap();
     synthetic::sizes(dir.path());

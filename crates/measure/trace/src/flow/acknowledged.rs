@@ -68,6 +68,7 @@ impl Flow {
         let is_zero = given.window == 0 && !given.is_handshake;
         self.counts.zero_windows += u64::from(is_zero);
         self.update_limit(now_ns, given.segment);
+        self.keep_windows(now_ns);
         [
             is_duplicate.then_some(Kind::DuplicateAck),
             is_zero.then_some(Kind::ZeroWindow),
@@ -94,7 +95,7 @@ impl Flow {
             let edge = ack.min(sent.end) - 1;
             // What was selectively acknowledged has given its sample.
             if self.sacked.count_in(&(edge..edge + 1)) == 0 {
-                to_receiver.sample(now_ns.saturating_sub(sent.first_ns));
+                self.sample(now_ns, sent.first_ns, to_receiver);
             }
         }
         self.sacked.remove_below(ack);
@@ -105,6 +106,15 @@ impl Flow {
         }
         if is_all && self.first_data_ns.is_some() {
             self.idle_since_ns = Some(now_ns);
+        }
+    }
+
+    /// A round trip to the receiver.
+    fn sample(&mut self, now_ns: u64, sent_ns: u64, to_receiver: &mut RoundTrips) {
+        let ns = now_ns.saturating_sub(sent_ns);
+        to_receiver.sample(ns);
+        if let Some(windows) = self.curves.as_mut().and_then(|curves| curves.windows.as_mut()) {
+            windows.rtt_ns.add(now_ns, ns);
         }
     }
 
@@ -128,8 +138,8 @@ impl Flow {
             if is_edge_new {
                 let index = self.sent.partition_point(|sent| sent.end < right);
                 let sent = self.sent.get(index).filter(|sent| sent.begin < right && sent.is_once);
-                if let Some(sent) = sent {
-                    to_receiver.sample(given.now_ns.saturating_sub(sent.first_ns));
+                if let Some(sent_ns) = sent.map(|sent| sent.first_ns) {
+                    self.sample(given.now_ns, sent_ns, to_receiver);
                 }
             }
         }

@@ -55,6 +55,7 @@ impl Flow {
             .is_some_and(|window| window > 0 && end == at.high && end >= at.acknowledged + window);
         self.counts.window_full += u64::from(is_full);
         self.update_limit(now_ns, arrival.segment);
+        self.keep_windows(now_ns);
         [Some(kind), is_full.then_some(Kind::WindowFull)]
     }
 
@@ -94,8 +95,8 @@ impl Flow {
             // The capture began with a packet that had overtaken this one.
             (at.first, at.acknowledged) = (begin, begin);
         }
-        if let Some(growth) = self.growth.as_mut().filter(|_| end > before.high) {
-            growth.add(arrival.now_ns, end - at.first);
+        if let Some(curves) = self.curves.as_mut().filter(|_| end > before.high) {
+            curves.growth.add(arrival.now_ns, end - at.first);
         }
         let fresh = self.seen.add(begin..end);
         if begin >= before.high {

@@ -6,7 +6,8 @@ use crate::{
     script::Script,
 };
 use longhaul_trace::{
-    CaptureReader, ConnectionTable, MAX_BLOCK, MAX_INTERFACES, Options, ReadError, Segment, analyse,
+    CaptureReader, ConnectionTable, KeptCurves, MAX_BLOCK, MAX_INTERFACES, Options, ReadError,
+    Segment, analyse,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -84,7 +85,7 @@ fn damage_keeps_what_was_before_it() {
     bad[4] = 5;
     file.extend(bad);
     let mut capture = CaptureReader::new(&file[..]).unwrap();
-    let options = Options { shards: 1, memory_bytes: 1 << 20, with_growth: false };
+    let options = Options { shards: 1, memory_bytes: 1 << 20, curves: KeptCurves::None };
     let (totals, error) = analyse(&mut capture, options, |_| ());
     assert_eq!(totals.packets, 100);
     assert!(matches!(error, Some(ReadError::Damaged { .. })), "{error:?}");
@@ -98,7 +99,8 @@ fn random_packets_stay_within_bounds() {
     script.push(0, 0, 1, 0, 1);
     let template = script.segments[0];
     for round in 0..40 {
-        let mut table = ConnectionTable::new(1 << 20, ());
+        let kept = if round % 4 < 2 { KeptCurves::All } else { KeptCurves::None };
+        let mut table = ConnectionTable::new(1 << 20, ()).keeping(kept);
         let (mut connections, mut largest) = (Vec::new(), 0);
         let narrow = if round % 2 == 0 { 16 } else { 0 };
         for number in 1..=5000 {
@@ -155,7 +157,7 @@ fn damaged_frames_are_counted_and_no_more() {
         file.extend(pcap_packet(Order::Little, n, 0, &frame[..kept], random.next_u32()));
     }
     let mut capture = CaptureReader::new(&file[..]).unwrap();
-    let options = Options { shards: 2, memory_bytes: 1 << 20, with_growth: false };
+    let options = Options { shards: 2, memory_bytes: 1 << 20, curves: KeptCurves::None };
     let (totals, error) = analyse(&mut capture, options, |_| ());
     assert!(error.is_none() && totals.packets == 20_000);
     println!("{totals:?}");

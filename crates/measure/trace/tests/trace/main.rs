@@ -2,9 +2,11 @@
 //! Tests of captures.
 
 mod compared;
+mod curves;
 mod files;
 mod fuzz;
 mod hostile;
+mod limits;
 mod outputs;
 mod reader;
 mod rules;

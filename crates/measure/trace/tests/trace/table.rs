@@ -7,7 +7,8 @@ use crate::{
 };
 use etherparse::PacketBuilder;
 use longhaul_trace::{
-    CaptureReader, ConnectionSummary, ConnectionTable, Ending, Endpoint, Options, analyse,
+    CaptureReader, ConnectionSummary, ConnectionTable, Ending, Endpoint, KeptCurves, Options,
+    analyse,
 };
 use std::net::Ipv4Addr;
 
@@ -88,7 +89,7 @@ fn shards_find_what_one_thread_finds() {
     let run = |shards| {
         let mut capture = CaptureReader::new(&file[..]).unwrap();
         let mut connections = Vec::new();
-        let options = Options { shards, memory_bytes: 1 << 28, with_growth: false };
+        let options = Options { shards, memory_bytes: 1 << 28, curves: KeptCurves::None };
         let (totals, error) = analyse(&mut capture, options, |one| connections.push(one));
         assert!(error.is_none());
         connections.sort_by_key(|connection| connection.first_packet);

@@ -3,7 +3,7 @@
 
 use experiment::{Options as RunOptions, run_all};
 use longhaul_trace::{
-    CapturePoint, CaptureReader, ConnectionSummary, DirectionSummary, Options, analyse,
+    CapturePoint, CaptureReader, ConnectionSummary, DirectionSummary, KeptCurves, Options, analyse,
 };
 use record::RunResults;
 use scenario::Scenario;
@@ -37,7 +37,7 @@ pub fn simulated(draft: &Draft) -> (RunResults, [PathBuf; 2], tempfile::TempDir)
 }
 
 /// The record, and the connections that source and sink captured.
-fn run(draft: &Draft) -> (RunResults, [Vec<ConnectionSummary>; 2]) {
+pub fn run(draft: &Draft) -> (RunResults, [Vec<ConnectionSummary>; 2]) {
     let (results, captures, _directory) = simulated(draft);
     (results, captures.map(|file| traced(&file)))
 }
@@ -45,7 +45,7 @@ fn run(draft: &Draft) -> (RunResults, [Vec<ConnectionSummary>; 2]) {
 fn traced(file: &Path) -> Vec<ConnectionSummary> {
     let mut capture = CaptureReader::new(File::open(file).expect("a capture")).expect("pcapng");
     let mut connections = Vec::new();
-    let options = Options { shards: 1, memory_bytes: 1 << 28, with_growth: false };
+    let options = Options { shards: 1, memory_bytes: 1 << 28, curves: KeptCurves::None };
     let (totals, error) = analyse(&mut capture, options, |one| connections.push(one));
     assert!(error.is_none() && totals.evicted_connections == 0, "{error:?}, {totals:?}");
     connections.sort_by_key(|connection| connection.first_packet);
@@ -53,7 +53,7 @@ fn traced(file: &Path) -> Vec<ConnectionSummary> {
 }
 
 /// The direction in which the server sends.
-fn data(connection: &ConnectionSummary) -> &DirectionSummary {
+pub fn data(connection: &ConnectionSummary) -> &DirectionSummary {
     connection.directions.iter().find(|one| one.from.ends_with(":80")).expect("a server")
 }
 
