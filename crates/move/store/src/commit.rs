@@ -169,9 +169,10 @@ impl Work {
     }
 
     /// The header that has no name yet.
-    fn new_header(&self) -> Option<Arc<NewHeader>> {
+    fn new_header(&self) -> Option<(Arc<NewHeader>, Arc<dyn DiskFile>)> {
         let header = self.written.as_ref().filter(|_| self.is_wanted())?.header.clone()?;
-        (!header.is_published()).then_some(header)
+        let file = header.unpublished()?;
+        Some((header, file))
     }
 
     fn fail(&mut self, error: StoreError) {
@@ -335,11 +336,9 @@ impl<'a> Round<'a> {
         let mut named = Vec::new();
         for id in &self.order {
             let work = self.work.get_mut(id).expect("each in the order has work");
-            let Some(header) = work.new_header() else { continue };
-            let sync = || header.file.sync();
-            let renamed =
-                sync().and_then(|()| disk.rename(Place::NewHeader(*id), Place::Header(*id)));
-            match renamed {
+            let Some((header, file)) = work.new_header() else { continue };
+            let rename = |()| disk.rename(Place::NewHeader(*id), Place::Header(*id));
+            match file.sync().and_then(rename) {
                 Ok(()) => named.push((*id, header)),
                 Err(error) => work.fail(StoreError::failed(Place::NewHeader(*id), error)),
             }
@@ -358,7 +357,7 @@ impl<'a> Round<'a> {
         let faults = self.shared.folder_faults.load(Ordering::Acquire);
         for (id, header) in named {
             if header.folder_faults == faults {
-                header.is_published.store(true, Ordering::Release);
+                header.set_published();
             } else {
                 let work = self.work.get_mut(&id).expect("it was named in this round");
                 let before = || StoreError::failed(Folder::Data.name(), Errno::IO.into());

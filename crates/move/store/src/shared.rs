@@ -14,8 +14,7 @@ use crate::{
 use protocol::session::SessionId;
 use std::{
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, atomic::AtomicU64,
     },
     task::Waker,
     time::{SystemTime, UNIX_EPOCH},
@@ -58,16 +57,24 @@ pub(crate) struct Written {
 /// The header of a new session.
 #[derive(Debug)]
 pub(crate) struct NewHeader {
-    pub file: Box<dyn DiskFile>,
+    /// `None` once its name is durable.
+    file: Mutex<Option<Arc<dyn DiskFile>>>,
     /// [`Shared::folder_faults`] before the session's files were made.
     pub folder_faults: u64,
-    /// Whether its name is durable.
-    pub is_published: AtomicBool,
 }
 
 impl NewHeader {
-    pub(crate) fn is_published(&self) -> bool {
-        self.is_published.load(Ordering::Acquire)
+    pub(crate) fn new(file: Box<dyn DiskFile>, folder_faults: u64) -> Arc<Self> {
+        Arc::new(Self { file: Mutex::new(Some(file.into())), folder_faults })
+    }
+
+    /// The file, if its name is not durable yet.
+    pub(crate) fn unpublished(&self) -> Option<Arc<dyn DiskFile>> {
+        locked(&self.file).clone()
+    }
+
+    pub(crate) fn set_published(&self) {
+        locked(&self.file).take();
     }
 }
 

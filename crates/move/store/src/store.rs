@@ -21,10 +21,7 @@ use protocol::session::SessionId;
 use std::{
     fmt,
     io::{self, IoSlice},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use units::Bytes;
@@ -125,7 +122,7 @@ impl Store {
                     id: new.id,
                     ending,
                     file,
-                    header: Some(Arc::new(new_header)),
+                    header: Some(new_header),
                     allowance: new.allowance,
                     sum: BlockSum::new(new.id, 0),
                     length: 0,
@@ -177,7 +174,7 @@ impl Store {
     fn make_files(
         &self,
         header: &Header,
-    ) -> Result<(Box<dyn DiskFile>, NewHeader), StoreError> {
+    ) -> Result<(Box<dyn DiskFile>, Arc<NewHeader>), StoreError> {
         let disk = &self.shared.disk;
         // Before any of its files is made: a directory that fails from now on concerns it.
         let folder_faults = self.shared.folder_faults.load(Ordering::Acquire);
@@ -190,7 +187,7 @@ impl Store {
         let place = Place::NewHeader(header.id);
         let file = disk.create(place).map_err(failed(place))?;
         file.write_at(&[IoSlice::new(&header.to_bytes())], 0).map_err(failed(place))?;
-        let new_header = NewHeader { file, folder_faults, is_published: AtomicBool::new(false) };
+        let new_header = NewHeader::new(file, folder_faults);
         let place = Place::Data(header.id);
         let data = disk.create(place).map_err(failed(place))?;
         let all = blocks::position(header.reserved) + MARK as u64;

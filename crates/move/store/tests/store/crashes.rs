@@ -181,16 +181,11 @@ impl History {
     fn expire(&mut self) {
         self.now_s += self.below(DAY.as_secs());
         let now = at(self.now_s);
-        let mut gone = Vec::new();
-        for (id, logged) in &mut self.log {
-            if logged.expires.is_some_and(|expires| expires <= now) && !logged.may_be_gone {
-                logged.may_be_gone = true;
-                gone.push(*id);
-            }
+        // Some of them may have been extended without an answer, and stay.
+        for logged in self.log.values_mut() {
+            logged.may_be_gone |= logged.expires.is_some_and(|expires| expires <= now);
         }
         let (_, promise) = self.store.expire(now);
-        // Those with a longer life than is known were extended without an answer.
-        drop(gone);
         self.asked.push(Asked::Gone(Vec::new(), promise));
     }
 
@@ -247,11 +242,11 @@ impl History {
 
     /// The machine crashes, if it has not, and starts again.
     fn crash(&mut self) -> Result<Report, Wrong> {
-        let mutant_and_disk = self.disk.after_crash();
+        let disk = self.disk.after_crash();
         self.asked.clear();
         self.writers.clear();
         self.held = Held::default();
-        self.disk = mutant_and_disk;
+        self.disk = disk;
         let (store, report) = open(&self.disk, &self.held, self.now_s)
             .map_err(|error| format!("the store does not open: {error}"))?;
         self.store = store;
@@ -263,14 +258,20 @@ impl History {
         }
         for (id, logged) in self.log.clone() {
             self.compare(id, &logged).map_err(|wrong| format!("{id}: {wrong}; {logged:?}"))?;
-            // What was given but not promised may have to be given again.
-            let length = self.store.info(id, &key(1)).map_or(0, |info| info.length);
-            let logged = self.log.get_mut(&id).unwrap();
-            logged.given = length;
-            logged.promised = length;
-            if self.store.info(id, &key(1)).is_err() {
-                self.log.remove(&id);
-            }
+            // What the store shows now is on disk, so it holds from now on; what it does not show never comes back.
+            let now = match self.store.info(id, &key(1)) {
+                Err(_) => Logged { may_be_gone: true, is_gone: true, ..logged },
+                Ok(info) => Logged {
+                    is_promised: true,
+                    promised: info.length,
+                    given: info.length,
+                    is_complete: info.status == Status::Complete,
+                    completed_at: if info.status == Status::Complete { vec![info.length] } else { vec![] },
+                    expires: Some(info.expires),
+                    ..Logged::default()
+                },
+            };
+            self.log.insert(id, now);
         }
         Ok(report)
     }

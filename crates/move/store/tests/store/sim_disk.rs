@@ -77,6 +77,7 @@ struct Inner {
     is_crashed: bool,
     free: u64,
     folder_syncs: u64,
+    data_reads: u64,
 }
 
 /// The disk.
@@ -217,6 +218,7 @@ impl SimDisk {
             is_crashed: false,
             free: 1 << 40,
             folder_syncs: 0,
+            data_reads: 0,
         })))
     }
 
@@ -332,6 +334,11 @@ impl SimDisk {
     /// How often directories were.
     pub fn folder_syncs(&self) -> u64 {
         self.inner().folder_syncs
+    }
+
+    /// How often data files were read.
+    pub fn data_reads(&self) -> u64 {
+        self.inner().data_reads
     }
 
     /// The same disk with the same content, on its own from now on.
@@ -486,7 +493,8 @@ impl SimFile {
     }
 
     fn sync_once(&self) -> io::Result<()> {
-        let is_skipped = self.is_skipped(self.disk.inner().mutant);
+        let mutant = self.disk.inner().mutant;
+        let is_skipped = self.is_skipped(mutant);
         let mut inner = self.disk.inner();
         let is_done = inner.step()?;
         let faults = inner.faults.sync;
@@ -509,8 +517,9 @@ impl SimFile {
 
 impl DiskFile for SimFile {
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
-        let inner = self.disk.inner();
+        let mut inner = self.disk.inner();
         inner.alive()?;
+        inner.data_reads += u64::from(matches!(self.place, Place::Data(_)));
         let bytes = &inner.files[&self.number].current;
         let from = bytes.get(at as usize..).unwrap_or_default();
         let length = from.len().min(into.len());
