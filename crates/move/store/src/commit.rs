@@ -10,7 +10,7 @@
 //! 5. compaction       if the journal has grown
 //! ```
 //! A request that comes during a round waits for the next one. The request that finds no leader makes one, which works until
-//! nothing waits. Source: DeWitt et al. 1984, section 3; the leader as in `LevelDB`'s and `RocksDB`'s write groups.
+//! nothing waits. Source: `DeWitt` et al. 1984, section 3; the leader as in `LevelDB`'s and `RocksDB`'s write groups.
 //!
 //! An error in step 1 or 2 fails those sessions for ever and drops their descriptors: after a failed fsync(2), Linux marks
 //! pages clean that were never written, and the next call reports success (Rebello et al., USENIX ATC 2020). An error in step 3 breaks the promises
@@ -277,8 +277,8 @@ impl<'a> Round<'a> {
                 work.requests += 1;
                 work.answers.push(answer);
                 let status = if written.is_complete { Status::Complete } else { Status::Arriving };
-                let Written { length, tail, reserved, .. } = written;
-                work.next = Some(State { length, tail, reserved, status, ..state });
+                let Written { length, reserved, tail, .. } = written;
+                work.next = Some(State { length, reserved, tail, status, ..state });
                 // A later request of the same writer has all that the earlier ones have.
                 work.written = Some(written);
             }
@@ -437,7 +437,8 @@ impl<'a> Round<'a> {
         for id in std::mem::take(&mut self.order) {
             let work = self.work.remove(&id).expect("each in the order has work");
             let requests = work.requests;
-            catalogue.attach(id, |in_use| in_use.requests = in_use.requests.saturating_sub(requests));
+            catalogue
+                .attach(id, |in_use| in_use.requests = in_use.requests.saturating_sub(requests));
             if let Some(why) = work.is_removed {
                 wakers.extend(catalogue.remove(id, why));
             } else if work.error.is_some() || work.next.is_some() {
@@ -456,10 +457,14 @@ impl<'a> Round<'a> {
             answers.extend(work.answers.into_iter().map(|answer| (answer, outcome.clone())));
         }
         drop(catalogue);
-        unchanged.into_iter().for_each(|id| remove_abandoned(self.shared, id));
+        for id in unchanged {
+            remove_abandoned(self.shared, id);
+        }
         let outcome = self.outcome();
         answers.extend(self.removals.drain(..).map(|answer| (answer, outcome.clone())));
-        answers.into_iter().for_each(|(answer, outcome)| answer.give(outcome));
+        for (answer, outcome) in answers {
+            answer.give(outcome);
+        }
         wakers.into_iter().for_each(Waker::wake);
     }
 }

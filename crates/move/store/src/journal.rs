@@ -38,11 +38,6 @@ impl Journal {
         self.length > SHORTEST_DUE.max(self.begun_with.saturating_mul(GROWTH))
     }
 
-    /// Bytes of the file.
-    pub(crate) fn length(&self) -> u64 {
-        self.length
-    }
-
     /// Writes a journal with these states, and puts it in place of the one that is there.
     ///
     /// # Errors

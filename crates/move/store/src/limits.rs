@@ -76,7 +76,9 @@ pub enum Refusal {
         limit: usize,
     },
     /// The store is full.
-    #[error("the store has {limit} bytes, of which {used} are used; {needed} are needed. Try again later")]
+    #[error(
+        "the store has {limit} bytes, of which {used} are used; {needed} are needed. Try again later"
+    )]
     StoreBytes {
         /// Its size.
         limit: u64,

@@ -50,13 +50,11 @@ impl<T> Future for Promise<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut waiting = self.slot.locked();
-        match waiting.outcome.take() {
-            Some(outcome) => Poll::Ready(outcome.map(self.read)),
-            None => {
-                waiting.waker = Some(cx.waker().clone());
-                Poll::Pending
-            }
+        if let Some(outcome) = waiting.outcome.take() {
+            return Poll::Ready(outcome.map(self.read));
         }
+        waiting.waker = Some(cx.waker().clone());
+        Poll::Pending
     }
 }
 
@@ -123,7 +121,10 @@ impl Wake for Parked {
 }
 
 /// Blocks until a future is ready, or until a time. `None`: it was not.
-pub(crate) fn block_on<F: Future + Unpin>(mut future: F, until: Option<Instant>) -> Option<F::Output> {
+pub(crate) fn block_on<F: Future + Unpin>(
+    mut future: F,
+    until: Option<Instant>,
+) -> Option<F::Output> {
     let waker = Waker::from(Arc::new(Parked(thread::current())));
     let mut cx = Context::from_waker(&waker);
     loop {

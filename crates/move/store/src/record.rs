@@ -273,7 +273,10 @@ mod tests {
         bytes.extend(round_to_bytes(6, &[(SessionId([1; 16]), state(2))]));
         let second = bytes.len();
         let gone = State { status: Status::Gone, ..state(3) };
-        bytes.extend(round_to_bytes(7, &[(SessionId([2; 16]), state(9)), (SessionId([3; 16]), gone)]));
+        bytes.extend(round_to_bytes(
+            7,
+            &[(SessionId([2; 16]), state(9)), (SessionId([3; 16]), gone)],
+        ));
         let third = bytes.len();
         (bytes, [first, second, third])
     }

@@ -26,6 +26,7 @@ use crate::{
 use protocol::session::SessionId;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    fmt,
     io::{self, IoSlice},
 };
 
@@ -78,11 +79,8 @@ pub(crate) fn recover(
 ) -> Result<(Catalogue, Journal, Report), OpenError> {
     let is_new = check_format(disk)?;
     // Before anything is changed: a journal of a later version.
-    let (parsed, end) = if is_new {
-        (Parsed::default(), JournalEnd::New)
-    } else {
-        read_journal(disk)?
-    };
+    let (parsed, end) =
+        if is_new { (Parsed::default(), JournalEnd::New) } else { read_journal(disk)? };
     disk.make_folders().map_err(OpenError::io("make", "directories"))?;
     disk.sync_folder(Folder::Root).map_err(OpenError::io("sync", "the directory"))?;
     let mut recovery = Recovery {
@@ -109,7 +107,8 @@ pub(crate) fn recover(
 /// Whether a store is to begin here.
 fn check_format(disk: &dyn Disk) -> Result<bool, OpenError> {
     let not_a_store = |what| OpenError::NotAStore { file: Place::Format, what };
-    let Some(bytes) = read(disk, Place::Format, 64).map_err(OpenError::io("read", Place::Format))?
+    let Some(bytes) =
+        read(disk, Place::Format, 64).map_err(OpenError::io("read", Place::Format))?
     else {
         for folder in [Folder::Headers, Folder::Data] {
             let is_empty = match disk.list(folder) {
@@ -205,14 +204,16 @@ impl Recovery<'_> {
         self.report.journal == JournalEnd::Damaged
     }
 
-    fn damage(&mut self, file: impl ToString, what: &str) {
-        self.report.damage.push(Damage { file: file.to_string(), what: what.to_owned() });
+    fn damage(&mut self, file: impl fmt::Display, what: &str) {
+        let (file, what) = (file.to_string(), what.to_owned());
+        self.report.damage.push(Damage { file, what });
     }
 
     /// Keeps a damaged journal, and says so.
     fn report_journal(&mut self) -> Result<(), OpenError> {
         if let JournalEnd::Torn(bytes) = self.report.journal {
-            let what = format!("its last {bytes} bytes are not a round, as after a crash: left out");
+            let what =
+                format!("its last {bytes} bytes are not a round, as after a crash: left out");
             self.damage(Place::Journal, &what);
         }
         if !self.is_damaged() {
@@ -235,7 +236,8 @@ impl Recovery<'_> {
         };
         let kept = copy.write_at(&[IoSlice::new(&bytes)], 0).and_then(|()| copy.sync());
         kept.map_err(OpenError::io("write", place))?;
-        let what = format!("it is damaged: sessions are as their data files say. It is kept as {place}");
+        let what =
+            format!("it is damaged: sessions are as their data files say. It is kept as {place}");
         self.damage(Place::Journal, &what);
         Ok(())
     }
@@ -245,13 +247,12 @@ impl Recovery<'_> {
         let names = self.disk.list(folder).map_err(OpenError::io("list", folder.name()))?;
         let mut places = Vec::new();
         for name in names {
-            match Place::find(folder, &name) {
-                Some(place) => places.push(place),
-                None => {
-                    let file = format!("{}/{}", folder.name(), units::text::Escaped(&name));
-                    self.damage(file, "it is not one of the store's files: left as it is");
-                }
+            if let Some(place) = Place::find(folder, &name) {
+                places.push(place);
+                continue;
             }
+            let file = format!("{}/{}", folder.name(), units::text::Escaped(&name));
+            self.damage(file, "it is not one of the store's files: left as it is");
         }
         // The same order each time, whatever the file system's is.
         places.sort_unstable();
@@ -351,12 +352,14 @@ impl Recovery<'_> {
         {
             return state;
         }
-        let (length, tail, is_complete) =
-            file.map_or((0, BlockSum::new(header.id, 0).get(), false), |file| {
+        let (length, tail, is_complete) = file
+            .map_or((0, BlockSum::new(header.id, 0).get(), false), |file| {
                 self.promised(header.id, file, known.is_none())
             });
         match known {
-            Some(state) if state.length > length || (state.length == length && !is_complete) => state,
+            Some(state) if state.length > length || (state.length == length && !is_complete) => {
+                state
+            }
             _ => State {
                 length,
                 tail,

@@ -82,9 +82,16 @@ impl NewHeader {
 #[derive(Debug)]
 pub(crate) enum Wish {
     Promise(Written),
-    Extend { id: SessionId, until_s: u64 },
+    Extend {
+        id: SessionId,
+        until_s: u64,
+    },
     /// For [`Gone::Expired`], only those that have expired by then.
-    Remove { ids: Vec<SessionId>, why: Gone, now_s: u64 },
+    Remove {
+        ids: Vec<SessionId>,
+        why: Gone,
+        now_s: u64,
+    },
     Compact,
 }
 

@@ -320,9 +320,9 @@ impl Store {
     /// Checks that a key may read a session.
     fn readable(&self, id: SessionId, key: &AccessKey, now_s: u64) -> Result<(), StoreError> {
         let catalogue = self.shared.catalogue();
-        let entry = catalogue.get(id).filter(|entry| {
-            entry.is_shown() && (entry.owner == *key || entry.collector == *key)
-        });
+        let entry = catalogue
+            .get(id)
+            .filter(|entry| entry.is_shown() && (entry.owner == *key || entry.collector == *key));
         let entry = entry.ok_or(StoreError::Unknown)?;
         if entry.state.expires_s <= now_s {
             return Err(StoreError::Gone(Gone::Expired));
@@ -334,7 +334,12 @@ impl Store {
     ///
     /// # Errors
     /// This key may not read it, or its header cannot be read.
-    pub fn note(&self, id: SessionId, key: &AccessKey, now: SystemTime) -> Result<Vec<u8>, StoreError> {
+    pub fn note(
+        &self,
+        id: SessionId,
+        key: &AccessKey,
+        now: SystemTime,
+    ) -> Result<Vec<u8>, StoreError> {
         self.readable(id, key, unix_s(now))?;
         let place = Place::Header(id);
         let bytes = recovery::read_header(&*self.shared.disk, id);
@@ -359,8 +364,7 @@ impl Store {
         let (until_s, now_s) = (unix_s(until), unix_s(now));
         let checked = || {
             let catalogue = self.shared.catalogue();
-            let (entry, longest) =
-                (catalogue.of_owner(id, owner)?, catalogue.limits.longest_life);
+            let (entry, longest) = (catalogue.of_owner(id, owner)?, catalogue.limits.longest_life);
             if entry.state.expires_s <= now_s {
                 return Err(StoreError::Gone(Gone::Expired));
             }

@@ -288,7 +288,10 @@ impl Drop for Writer {
 
 impl fmt::Debug for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").field("id", &self.id).field("length", &self.length).finish()
+        f.debug_struct("Writer")
+            .field("id", &self.id)
+            .field("length", &self.length)
+            .finish_non_exhaustive()
     }
 }
 

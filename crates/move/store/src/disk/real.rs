@@ -19,7 +19,7 @@ use std::{
     io::{self, IoSlice},
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// The file that holds the lock and names the process.
@@ -35,7 +35,7 @@ const SAFELY: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CL
 pub struct RealDisk {
     root: OwnedFd,
     /// Of [`Folder::INNER`], once they exist.
-    inner: [Mutex<Option<std::sync::Arc<OwnedFd>>>; 3],
+    inner: [Mutex<Option<Arc<OwnedFd>>>; 3],
     lock: Mutex<Option<OwnedFd>>,
 }
 
@@ -89,13 +89,11 @@ impl RealDisk {
         };
         let descriptor = {
             let mut kept = locked(&self.inner[n]);
-            match &*kept {
-                Some(descriptor) => descriptor.clone(),
-                None => {
-                    let opened = openat(&self.root, folder.name(), OPEN_FOLDER, Mode::empty())?;
-                    kept.insert(std::sync::Arc::new(opened)).clone()
-                }
+            if kept.is_none() {
+                let opened = openat(&self.root, folder.name(), OPEN_FOLDER, Mode::empty())?;
+                *kept = Some(Arc::new(opened));
             }
+            kept.clone().ok_or(Errno::BADF)?
         };
         Ok(work(&descriptor)?)
     }
@@ -180,7 +178,7 @@ impl Disk for RealDisk {
 
     fn list(&self, folder: Folder) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in self.with(folder, Dir::read_from)? {
+        for entry in self.with(folder, |descriptor| Dir::read_from(descriptor))? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy();
             if name != "." && name != ".." {

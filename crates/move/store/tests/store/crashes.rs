@@ -266,7 +266,11 @@ impl History {
                     promised: info.length,
                     given: info.length,
                     is_complete: info.status == Status::Complete,
-                    completed_at: if info.status == Status::Complete { vec![info.length] } else { vec![] },
+                    completed_at: if info.status == Status::Complete {
+                        vec![info.length]
+                    } else {
+                        vec![]
+                    },
                     expires: Some(info.expires),
                     ..Logged::default()
                 },
@@ -403,12 +407,9 @@ fn caught(mutant: Mutant, faults: Faults) {
 
 #[test]
 fn crash_test_notices_each_sync_that_is_left_out() {
-    for mutant in [
-        Mutant::NoFolderSync,
-        Mutant::NoDataSync,
-        Mutant::NoHeaderSync,
-        Mutant::NoJournalSync,
-    ] {
+    for mutant in
+        [Mutant::NoFolderSync, Mutant::NoDataSync, Mutant::NoHeaderSync, Mutant::NoJournalSync]
+    {
         caught(mutant, Faults::default());
     }
 }

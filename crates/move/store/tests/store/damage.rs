@@ -7,8 +7,7 @@ use crate::{
     sim_disk::SimDisk,
 };
 use longhaul_store::{
-    Job, JournalEnd, OpenError, Report, Status, Store, StoreError, disk::Place, file_bytes,
-    formats,
+    Job, JournalEnd, OpenError, Report, Status, Store, StoreError, disk::Place, file_bytes, formats,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;

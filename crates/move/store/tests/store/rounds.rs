@@ -93,7 +93,9 @@ fn readers_see_bytes_when_they_are_promised_and_wait_for_more() {
         assert_eq!(second.wait().unwrap(), 170_000);
         assert!(waiting.join().unwrap());
     });
-    assert!(matches!(reader.read(65_536 + 5_000), Ok(Read::Bytes(bytes)) if bytes[0] == content(id(1), 70_536, 1)[0]));
+    assert!(
+        matches!(reader.read(65_536 + 5_000), Ok(Read::Bytes(bytes)) if bytes[0] == content(id(1), 70_536, 1)[0])
+    );
     let complete = writer.complete();
     held.run();
     complete.wait().unwrap();

@@ -2,7 +2,9 @@
 //! Space: it is reserved before a session is accepted, for each key and in all, and refusals say why.
 
 use crate::{
-    harness::{DAY, PLENTY, allowance, at, content, id, key, open, open_with, session, store_whole},
+    harness::{
+        DAY, PLENTY, allowance, at, content, id, key, open, open_with, session, store_whole,
+    },
     sim_disk::SimDisk,
 };
 use longhaul_store::{
@@ -38,7 +40,10 @@ fn fifty_creators_at_once_get_what_there_is_and_no_more() {
                     })
                 })
                 .collect();
-            threads.into_iter().filter_map(|thread| thread.join().unwrap().err()).collect::<Vec<_>>()
+            threads
+                .into_iter()
+                .filter_map(|thread| thread.join().unwrap().err())
+                .collect::<Vec<_>>()
         });
         assert_eq!((refused.len(), store.usage().sessions), (40, 10));
         assert_eq!(store.usage().bytes, 10 * need);
