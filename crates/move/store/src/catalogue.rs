@@ -124,6 +124,11 @@ impl Entry {
         self.is_shown() || self.condition == Condition::Headless
     }
 
+    /// Why it takes no more bytes, if its files are the reason.
+    pub(crate) fn failure(&self) -> Option<StoreError> {
+        self.failure.clone()
+    }
+
     /// Whether nothing is promised of it, and nobody writes it.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.condition == Condition::New && self.in_use.is_none()

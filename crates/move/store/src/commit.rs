@@ -284,7 +284,7 @@ impl<'a> Round<'a> {
             }
             _ => {
                 let removed = self.work.get(&id).and_then(|work| work.is_removed);
-                let failure = self.shared.catalogue().get(id).and_then(|e| e.failure.clone());
+                let failure = self.shared.catalogue().get(id).and_then(Entry::failure);
                 let error = removed.map(StoreError::Gone).or(failure);
                 let error = match written.ending.get() {
                     Some(why) => StoreError::Gone(*why),
@@ -410,6 +410,12 @@ impl<'a> Round<'a> {
             let recorded = catalogue.iter().filter(|(_, entry)| entry.is_recorded());
             recorded.map(|(id, entry)| (id, entry.state)).collect()
         };
+        // So that the files of sessions that the new journal does not name do not come back.
+        for folder in [Folder::Headers, Folder::Data] {
+            if self.shared.disk.sync_folder(folder).is_err() {
+                self.shared.folder_faults.fetch_add(1, Ordering::AcqRel);
+            }
+        }
         let begun = self.shared.journal().begin(&*self.shared.disk, &states);
         let Err(error) = begun else { return true };
         self.break_promises(&StoreError::io("write", Place::Journal)(error));

@@ -164,6 +164,18 @@ pub(crate) fn read_header(disk: &dyn Disk, id: SessionId) -> io::Result<Vec<u8>>
     bytes.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
+/// A header, or what is wrong with its file. One that cannot be read does not keep the others from being read.
+fn parse_header(disk: &dyn Disk, id: SessionId) -> Result<Header, String> {
+    let bytes = read_header(disk, id).map_err(|error| format!("it cannot be read ({error})"))?;
+    let what = match Header::parse(&bytes) {
+        Ok(header) if header.id == id => return Ok(header),
+        Ok(_) => "it is that of another session",
+        Err(HeaderError::LaterVersion) => "a later version of longhaul has written it",
+        Err(HeaderError::Damaged(what)) => what,
+    };
+    Err(what.to_owned())
+}
+
 fn read_journal(disk: &dyn Disk) -> Result<(Parsed, JournalEnd), OpenError> {
     let bytes = read(disk, Place::Journal, MAX_JOURNAL);
     let Some(bytes) = bytes.map_err(OpenError::io("read", Place::Journal))? else {
@@ -261,7 +273,9 @@ impl Recovery<'_> {
 
     fn remove_temporary(&mut self) -> Result<(), OpenError> {
         for place in self.list(Folder::Temporary)? {
-            self.disk.remove(place).map_err(OpenError::io("remove", place))?;
+            if let Err(error) = self.disk.remove(place) {
+                self.damage(place, &format!("it should be removed, but cannot: {error}"));
+            }
         }
         Ok(())
     }
@@ -274,18 +288,9 @@ impl Recovery<'_> {
         }));
         for place in self.list(Folder::Headers)? {
             let Place::Header(id) = place else { continue };
-            let bytes = read_header(self.disk, id).map_err(OpenError::io("read", place))?;
-            let parsed = Header::parse(&bytes).and_then(|header| {
-                let damaged = HeaderError::Damaged("it is that of another session");
-                if header.id == id { Ok(header) } else { Err(damaged) }
-            });
-            match parsed {
+            match parse_header(self.disk, id) {
                 Ok(header) => self.take(&header),
-                Err(error) => {
-                    let what = match error {
-                        HeaderError::LaterVersion => "a later version of longhaul has written it",
-                        HeaderError::Damaged(what) => what,
-                    };
+                Err(what) => {
                     self.damage(place, &format!("{what}: the session is not shown"));
                     if self.states.get(&id).is_some_and(|state| state.status == Status::Gone) {
                         self.states.remove(&id);
@@ -463,6 +468,10 @@ impl Recovery<'_> {
         let recorded = self.catalogue.iter().filter(|(_, entry)| entry.is_recorded());
         let mut states: Vec<Record> = recorded.map(|(id, entry)| (id, entry.state)).collect();
         states.sort_unstable_by_key(|(id, _)| *id);
+        // So that the files of sessions that the new journal does not name do not come back. If this fails, they are not shown.
+        for folder in [Folder::Headers, Folder::Data] {
+            let _ = self.disk.sync_folder(folder);
+        }
         let mut journal = Journal::absent(self.next_round);
         let begun = journal.begin(self.disk, &states);
         begun.map_err(OpenError::io("write", Place::Journal))?;

@@ -32,7 +32,10 @@ fn a_failed_sync_ends_a_session_for_ever() {
     drop(writer);
     assert!(matches!(store.writer(id(1), &key(1)), Err(StoreError::Failed { .. })));
     store.compact().wait().unwrap();
-    for store in [store, open(&disk.after_crash()).0] {
+    let mut store = Some(store);
+    for start in 0..2 {
+        let store = store.take().unwrap_or_else(|| open(&disk.after_crash()).0);
+        println!("start {start}");
         assert_eq!(store.info(id(1), &key(1)).unwrap().status, Status::Failed);
         assert!(store.writer(id(1), &key(1)).is_err());
         let mut reader = store.reader(id(1), &key(1), at(0)).unwrap();

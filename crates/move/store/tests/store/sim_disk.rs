@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A disk in memory that knows of each file and directory what is synced and what is not.
 //!
-//! At a crash, every sector of a write that was not synced is kept, lost or replaced by rubbish, changes of length and of
+//! At a crash, every sector of a write that was not synced is kept, lost, torn or replaced by rubbish, changes of length and of
 //! names are kept or lost, each for itself but for those of the same name, whose order holds. A sync that fails has written
 //! some of it, and a second one succeeds without writing the rest, as Linux does it.
 
@@ -21,15 +21,15 @@ const SECTOR: usize = 512;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
     /// It syncs no directory, and says that it does.
-    NoFolderSync,
+    FolderSyncLeftOut,
     /// It syncs no data file.
-    NoDataSync,
+    DataSyncLeftOut,
     /// It syncs no header.
-    NoHeaderSync,
+    HeaderSyncLeftOut,
     /// It does not sync the journal.
-    NoJournalSync,
+    JournalSyncLeftOut,
     /// It tries a failed sync once more.
-    RepeatedSync,
+    FailedSyncRepeated,
 }
 
 /// How often things fail: one of this many times. 0: never.
@@ -149,7 +149,7 @@ impl Inner {
 
     /// Part of what was not synced, as a crash or a failed sync leaves it.
     fn keep_some(&mut self, file: &mut File) {
-        let mode = self.random.next_u64() % 4;
+        let mode = self.random.next_u64() % 8;
         for change in std::mem::take(&mut file.pending) {
             match (mode, change) {
                 (0, _) => {}
@@ -170,7 +170,11 @@ impl Inner {
                         if at >= file.durable.len() && self.chance(8) {
                             self.random.fill_bytes(&mut sector);
                         }
+                        // Some disks tear a sector, too.
                         if self.chance(2) {
+                            sector.truncate(self.random.next_u64() as usize % sector.len());
+                        }
+                        if self.chance(2) && !sector.is_empty() {
                             apply(&Change::Write { at, bytes: sector }, &mut file.durable);
                         }
                         (at, rest) = (at + here, others);
@@ -271,7 +275,7 @@ impl SimDisk {
         for number in named {
             if let Some(mut file) = inner.files.remove(&number) {
                 inner.keep_some(&mut file);
-                file.current = file.durable.clone();
+                file.current.clone_from(&file.durable);
                 files.insert(number, file);
             }
         }
@@ -298,21 +302,18 @@ impl SimDisk {
     pub fn replace(&self, place: Place, bytes: Option<Vec<u8>>) {
         let mut inner = self.inner();
         let name = place.name();
-        match bytes {
-            Some(bytes) => {
-                inner.last_file += 1;
-                let number = inner.last_file;
-                let file = File { durable: bytes.clone(), current: bytes, ..File::default() };
-                inner.files.insert(number, file);
-                let folder = inner.folder(place.folder()).unwrap();
-                folder.durable.insert(name.clone(), number);
-                folder.current.insert(name, number);
-            }
-            None => {
-                let folder = inner.folder(place.folder()).unwrap();
-                folder.durable.remove(&name);
-                folder.current.remove(&name);
-            }
+        if let Some(bytes) = bytes {
+            inner.last_file += 1;
+            let number = inner.last_file;
+            let file = File { durable: bytes.clone(), current: bytes, ..File::default() };
+            inner.files.insert(number, file);
+            let folder = inner.folder(place.folder()).unwrap();
+            folder.durable.insert(name.clone(), number);
+            folder.current.insert(name, number);
+        } else {
+            let folder = inner.folder(place.folder()).unwrap();
+            folder.durable.remove(&name);
+            folder.current.remove(&name);
         }
     }
 
@@ -423,7 +424,7 @@ impl Disk for SimDisk {
         let is_done = inner.step()?;
         inner.folder_syncs += 1;
         inner.folder(folder)?;
-        if inner.mutant == Some(Mutant::NoFolderSync) {
+        if inner.mutant == Some(Mutant::FolderSyncLeftOut) {
             return inner.alive();
         }
         let faults = inner.faults.folder_sync;
@@ -482,10 +483,10 @@ impl SimFile {
 
     fn is_skipped(&self, mutant: Option<Mutant>) -> bool {
         match mutant {
-            Some(Mutant::NoDataSync) => matches!(self.place, Place::Data(_)),
-            Some(Mutant::NoHeaderSync) => matches!(self.place, Place::NewHeader(_)),
+            Some(Mutant::DataSyncLeftOut) => matches!(self.place, Place::Data(_)),
+            Some(Mutant::HeaderSyncLeftOut) => matches!(self.place, Place::NewHeader(_)),
             // Not while it is written as a whole, which its name waits for.
-            Some(Mutant::NoJournalSync) => {
+            Some(Mutant::JournalSyncLeftOut) => {
                 self.place == Place::NewJournal && self.disk.bytes(Place::NewJournal).is_none()
             }
             _ => false,
@@ -545,7 +546,7 @@ impl DiskFile for SimFile {
 
     fn sync(&self) -> io::Result<()> {
         let synced = self.sync_once();
-        let repeats = self.disk.inner().mutant == Some(Mutant::RepeatedSync);
+        let repeats = self.disk.inner().mutant == Some(Mutant::FailedSyncRepeated);
         if synced.is_err() && repeats { self.sync_once() } else { synced }
     }
 
