@@ -8,6 +8,7 @@
 use crate::{
     access::AccessKey,
     blocks,
+    disk::Place,
     error::{Gone, StoreError},
     header::Header,
     limits::{Allowance, Limits, Refusal, Usage},
@@ -77,7 +78,7 @@ pub(crate) struct Entry {
     /// Whether the file system has set that much apart.
     pub is_backed: bool,
     /// Why it takes no more bytes, if that was this process.
-    pub failure: Option<StoreError>,
+    pub failed_by: Option<StoreError>,
     pub in_use: Option<Box<InUse>>,
 }
 
@@ -92,7 +93,7 @@ impl Entry {
             condition,
             reserved: state.reserved,
             is_backed: false,
-            failure: None,
+            failed_by: None,
             in_use: None,
         }
     }
@@ -125,8 +126,13 @@ impl Entry {
     }
 
     /// Why it takes no more bytes, if its files are the reason.
-    pub(crate) fn failure(&self) -> Option<StoreError> {
-        self.failure.clone()
+    pub(crate) fn failure(&self, id: SessionId) -> Option<StoreError> {
+        match self.condition {
+            Condition::Damaged(what) => {
+                Some(StoreError::Damaged { file: Place::Data(id), at: None, what })
+            }
+            _ => self.failed_by.clone(),
+        }
     }
 
     /// Whether nothing is promised of it, and nobody writes it.
@@ -144,7 +150,7 @@ impl Entry {
         }
         if let Some(error) = error {
             self.state.status = Status::Failed;
-            self.failure = Some(error.clone());
+            self.failed_by = Some(error.clone());
         }
     }
 

@@ -130,7 +130,13 @@ fn forget_written(shared: &Shared, wish: &Wish) {
 /// Removes a session that has neither a writer nor a promise.
 pub(crate) fn remove_abandoned(shared: &Shared, id: SessionId) {
     let Ok(_changing) = shared.changing() else { return };
-    if shared.catalogue().get(id).is_some_and(Entry::is_abandoned) {
+    let mut catalogue = shared.catalogue();
+    if catalogue.get(id).is_some_and(Entry::is_abandoned) {
+        if shared.is_journal_doubtful.load(Ordering::Acquire) {
+            catalogue.change(id, |entry| entry.condition = Condition::Unrecorded);
+            return;
+        }
+        drop(catalogue);
         // The files first: as long as the entry is there, no other session gets the id.
         remove_files(shared, id);
         shared.catalogue().remove(id, Gone::Dropped);
@@ -284,7 +290,7 @@ impl<'a> Round<'a> {
             }
             _ => {
                 let removed = self.work.get(&id).and_then(|work| work.is_removed);
-                let failure = self.shared.catalogue().get(id).and_then(Entry::failure);
+                let failure = self.shared.catalogue().get(id).and_then(|entry| entry.failure(id));
                 let error = removed.map(StoreError::Gone).or(failure);
                 let error = match written.ending.get() {
                     Some(why) => StoreError::Gone(*why),
@@ -386,6 +392,7 @@ impl<'a> Round<'a> {
         }
         let added = self.shared.journal().add(&records);
         if let Err(error) = added {
+            self.shared.is_journal_doubtful.store(true, Ordering::Release);
             self.break_promises(&StoreError::io("write", Place::Journal)(error));
             // Soon, so that a crash does not bring back what was just refused.
             self.begin_journal();
@@ -417,16 +424,20 @@ impl<'a> Round<'a> {
             }
         }
         let begun = self.shared.journal().begin(&*self.shared.disk, &states);
-        let Err(error) = begun else { return true };
+        let Err(error) = begun else {
+            self.shared.is_journal_doubtful.store(false, Ordering::Release);
+            return true;
+        };
         self.break_promises(&StoreError::io("write", Place::Journal)(error));
         false
     }
 
     /// Removes the files of sessions that are gone by the journal, or whose first promise failed.
     fn remove_gone(&mut self) {
+        let is_doubtful = self.shared.is_journal_doubtful.load(Ordering::Acquire);
         for id in &self.order {
             let work = self.work.get_mut(id).expect("each in the order has work");
-            if work.error.is_some() && self.shared.catalogue().is_new(*id) {
+            if work.error.is_some() && !is_doubtful && self.shared.catalogue().is_new(*id) {
                 work.is_removed = Some(Gone::Dropped);
             }
             if work.is_removed.is_some() {

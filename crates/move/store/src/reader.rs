@@ -82,7 +82,7 @@ impl Reader {
                 Status::Arriving => Ok(Read::NotYet),
                 Status::Failed | Status::Gone => {
                     let catalogue = self.shared.catalogue();
-                    let failure = catalogue.get(self.id).and_then(|entry| entry.failure.clone());
+                    let failure = catalogue.get(self.id).and_then(|entry| entry.failure(self.id));
                     Err(failure.unwrap_or(StoreError::Ended))
                 }
             };

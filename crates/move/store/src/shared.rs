@@ -14,7 +14,8 @@ use crate::{
 use protocol::session::SessionId;
 use std::{
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, atomic::AtomicU64,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicBool, AtomicU64},
     },
     task::Waker,
     time::{SystemTime, UNIX_EPOCH},
@@ -117,6 +118,9 @@ pub(crate) struct Shared {
     queue: Mutex<Queue>,
     /// How often a directory could not be synced. New sessions that were there at that time cannot be published.
     pub folder_faults: AtomicU64,
+    /// Whether the journal on disk may have records that were not promised. Until another one is there, no files are
+    /// removed that it may name.
+    pub is_journal_doubtful: AtomicBool,
     /// Signalled when the leader has done all.
     pub idle: Condvar,
     catalogue: Mutex<Catalogue>,
@@ -132,6 +136,7 @@ impl Shared {
             disk,
             queue: Mutex::default(),
             folder_faults: AtomicU64::new(0),
+            is_journal_doubtful: AtomicBool::new(false),
             idle: Condvar::new(),
             catalogue: Mutex::new(catalogue),
             journal: Mutex::new(journal),

@@ -147,11 +147,14 @@ impl Store {
         }
         let is_replaced = match catalogue.get(new.id).map(|entry| entry.condition) {
             None => false,
-            Some(Condition::Unrecorded) => true,
-            Some(_) => return Err(StoreError::Exists),
+            // Its files may be named by the journal as long as that is in doubt.
+            Some(Condition::Unrecorded) => !self.shared.is_journal_doubtful.load(Ordering::Acquire),
+            Some(_) => false,
         };
         if is_replaced {
             catalogue.remove(new.id, Gone::Dropped);
+        } else if catalogue.get(new.id).is_some() {
+            return Err(StoreError::Exists);
         }
         let free = self.shared.disk.free_bytes();
         let free = free.map_err(StoreError::io("measure", "the disk"))?;
@@ -209,11 +212,8 @@ impl Store {
         let (state, ending) = {
             let mut catalogue = self.shared.catalogue();
             let entry = catalogue.of_owner(id, owner)?;
-            if let Condition::Damaged(what) = entry.condition {
-                return Err(StoreError::Damaged { file: Place::Data(id), at: None, what });
-            }
-            if entry.state.status != Status::Arriving {
-                return Err(entry.failure.clone().unwrap_or(StoreError::Ended));
+            if entry.state.status != Status::Arriving || !entry.is_usable() {
+                return Err(entry.failure(id).unwrap_or(StoreError::Ended));
             }
             let in_use = entry.in_use.as_deref();
             if in_use.is_some_and(|in_use| in_use.has_writer || in_use.requests > 0) {

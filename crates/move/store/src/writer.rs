@@ -268,7 +268,7 @@ impl Writer {
         }
         self.file.get().ok_or_else(|| {
             let catalogue = self.shared.catalogue();
-            let failure = catalogue.get(self.id).and_then(|entry| entry.failure.clone());
+            let failure = catalogue.get(self.id).and_then(|entry| entry.failure(self.id));
             failure.unwrap_or(StoreError::Ended)
         })
     }

@@ -74,6 +74,8 @@ struct Inner {
     mutant: Option<Mutant>,
     /// Changes until the crash.
     left: Option<u64>,
+    /// Syncs of the journal until the crash.
+    journal_syncs_left: Option<u64>,
     is_crashed: bool,
     free: u64,
     folder_syncs: u64,
@@ -219,6 +221,7 @@ impl SimDisk {
             faults: Faults::default(),
             mutant: None,
             left: None,
+            journal_syncs_left: None,
             is_crashed: false,
             free: 1 << 40,
             folder_syncs: 0,
@@ -248,6 +251,11 @@ impl SimDisk {
     /// Has the machine crash after so many changes.
     pub fn crash_after(&self, changes: u64) {
         self.inner().left = Some(changes);
+    }
+
+    /// Has the machine crash while the journal is synced, after so many times.
+    pub fn crash_at_journal_sync(&self, syncs: u64) {
+        self.inner().journal_syncs_left = Some(syncs);
     }
 
     /// Whether it has.
@@ -286,6 +294,7 @@ impl SimDisk {
             random,
             is_crashed: false,
             left: None,
+            journal_syncs_left: None,
             faults: Faults::default(),
             ..*inner
         })))
@@ -497,6 +506,14 @@ impl SimFile {
         let mutant = self.disk.inner().mutant;
         let is_skipped = self.is_skipped(mutant);
         let mut inner = self.disk.inner();
+        if self.place == Place::NewJournal
+            && let Some(left) = &mut inner.journal_syncs_left
+        {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                inner.left = Some(1);
+            }
+        }
         let is_done = inner.step()?;
         let faults = inner.faults.sync;
         if inner.chance(faults) && !inner.is_crashed {
