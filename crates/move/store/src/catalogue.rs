@@ -83,7 +83,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Of a header; nobody uses it.
+    /// Of a header; it has no reader and no writer.
     pub(crate) fn new(header: &Header, state: State, condition: Condition) -> Self {
         Self {
             owner: header.owner,
@@ -135,7 +135,7 @@ impl Entry {
         }
     }
 
-    /// Whether nothing is promised of it, and nobody writes it.
+    /// Whether it has neither a promise nor a writer.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.condition == Condition::New && self.in_use.is_none()
     }

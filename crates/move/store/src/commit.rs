@@ -51,7 +51,7 @@ impl<F: Fn(Job) + Send + Sync> Runner for F {
     }
 }
 
-/// Requests of a round at most, so that nobody waits for too large a one.
+/// Requests of a round at most, so that none takes too long.
 const MOST_REQUESTS: usize = 4096;
 
 /// Puts a request into the queue, and makes a leader if there is none.

@@ -189,7 +189,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why a session that is held has ended; [`StoreError::Unknown`] if nobody knows.
+/// Why a session that is held has ended; [`StoreError::Unknown`] if that is unknown.
 pub(crate) fn why_ended(ending: &Ending) -> StoreError {
     ending.get().map_or(StoreError::Unknown, |why| StoreError::Gone(*why))
 }

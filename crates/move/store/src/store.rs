@@ -77,7 +77,7 @@ impl Store {
     /// Opens what is in a directory, or begins there. Reads the journal and all headers.
     ///
     /// # Errors
-    /// It is no store of this version, or cannot be read or written. Then nothing in it was changed, or nothing that was
+    /// It is not a store of this version, or cannot be read or written. Then nothing in it was changed, or nothing that was
     /// promised.
     pub fn open(
         disk: Arc<dyn Disk>,

@@ -3,7 +3,7 @@
 //!
 //! One seed is a history: sessions begin, grow, are promised, completed, extended, dropped, expire, the journal is written
 //! again, until the machine crashes at a change that the seed selects; then the store opens again, is compared with a log of
-//! promises that no crash touches, and the history goes on. `LONGHAUL_SEED` selects the first seed, and is printed.
+//! promises that no crash touches, and the history goes on. `LONGHAUL_SEED` selects the first seed, and is printed; `LONGHAUL_CRASHES` how many crashes.
 
 use crate::{
     harness::{DAY, Held, PLENTY, at, content, id, key, poll, read_all, session},
@@ -370,8 +370,9 @@ fn first_seed() -> u64 {
 #[test]
 fn promises_hold_after_600_crashes() {
     let first = first_seed();
+    let crashes = testkit::fuzz::number("LONGHAUL_CRASHES").unwrap_or(CRASHES);
     let mut sum = Counts::default();
-    for seed in first..first + CRASHES / CRASHES_EACH {
+    for seed in first..first + crashes / CRASHES_EACH {
         let counts = run(seed, None, Faults::default());
         let counts = counts.unwrap_or_else(|wrong| panic!("LONGHAUL_SEED={seed}: {wrong}"));
         sum.crashes += counts.crashes;
@@ -381,10 +382,10 @@ fn promises_hold_after_600_crashes() {
         sum.torn += counts.torn;
     }
     println!("{sum:?}");
-    assert!(sum.crashes >= CRASHES);
+    assert!(sum.crashes >= crashes);
     // A history in which nothing is promised, or nothing is torn, shows little.
-    assert!(sum.promised > CRASHES && sum.complete > CRASHES / 10, "{sum:?}");
-    assert!(sum.unrecorded > 10 && sum.torn > 10, "{sum:?}");
+    assert!(sum.promised > crashes && sum.complete > crashes / 10, "{sum:?}");
+    assert!(sum.unrecorded > 10 && sum.torn > crashes / 200, "{sum:?}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub const DAY: Duration = Duration::from_secs(24 * 3600);
 /// A size that no test of something else comes to.
 pub const PLENTY: Limits = Limits::of_size(Bytes::new(1 << 40));
 
-/// A time so many seconds after the beginning.
+/// A time by its seconds after the beginning.
 pub fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(BEGIN_S + seconds)
 }

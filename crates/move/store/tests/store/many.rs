@@ -36,7 +36,7 @@ fn ten_thousand_sessions_take_less_than_16_mb() {
         "{} is missing: cargo test without --test builds it",
         program.display()
     );
-    // In memory where there is space: some file systems take minutes to remove so many files.
+    // In memory where there is space: some file systems take minutes to remove 20 000 files.
     let memory = Path::new("/dev/shm");
     let has_space =
         rustix::fs::statvfs(memory).is_ok_and(|stat| stat.f_bavail * stat.f_frsize > 200 << 20);

@@ -248,12 +248,12 @@ impl SimDisk {
         self.inner().free = free;
     }
 
-    /// Has the machine crash after so many changes.
+    /// Has the machine crash at this change from now.
     pub fn crash_after(&self, changes: u64) {
         self.inner().left = Some(changes);
     }
 
-    /// Has the machine crash while the journal is synced, after so many times.
+    /// Has the machine crash at this sync of the journal from now.
     pub fn crash_at_journal_sync(&self, syncs: u64) {
         self.inner().journal_syncs_left = Some(syncs);
     }
