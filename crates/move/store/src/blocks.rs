@@ -27,12 +27,17 @@ const ROUNDING: u64 = 4096;
 
 /// Where a byte of a session is in its file; also the file's length up to there.
 pub(crate) const fn position(offset: u64) -> u64 {
-    offset + offset / BLOCK * TRAILER as u64
+    // No session is that long, but a journal could say so.
+    offset.saturating_add(offset / BLOCK * TRAILER as u64)
 }
 
 /// The space of a session of this length with its header, in bytes.
 pub const fn file_bytes(length: u64) -> u64 {
-    (position(length) + MARK as u64).next_multiple_of(ROUNDING) + ROUNDING
+    let end = position(length).saturating_add(MARK as u64);
+    match end.checked_next_multiple_of(ROUNDING) {
+        Some(rounded) => rounded.saturating_add(ROUNDING),
+        None => u64::MAX,
+    }
 }
 
 /// The number of the block with this byte.

@@ -145,16 +145,15 @@ impl Store {
         if new.life > longest {
             return Err(StoreError::TooLong { longest });
         }
-        let is_replaced = match catalogue.get(new.id).map(|entry| entry.condition) {
-            None => false,
-            // Its files may be named by the journal as long as that is in doubt.
-            Some(Condition::Unrecorded) => !self.shared.is_journal_doubtful.load(Ordering::Acquire),
-            Some(_) => false,
-        };
+        let known = catalogue.get(new.id).map(|entry| entry.condition);
+        // As long as the journal is in doubt, it may name files of a session that was never promised.
+        let is_replaced = known == Some(Condition::Unrecorded)
+            && !self.shared.is_journal_doubtful.load(Ordering::Acquire);
+        if known.is_some() && !is_replaced {
+            return Err(StoreError::Exists);
+        }
         if is_replaced {
             catalogue.remove(new.id, Gone::Dropped);
-        } else if catalogue.get(new.id).is_some() {
-            return Err(StoreError::Exists);
         }
         let free = self.shared.disk.free_bytes();
         let free = free.map_err(StoreError::io("measure", "the disk"))?;
@@ -278,7 +277,7 @@ impl Store {
         let mut sum = BlockSum::new(id, block);
         sum.add(&tail);
         file.set_length(end).map_err(StoreError::io("cut", place))?;
-        let all = blocks::position(state.reserved) + MARK as u64;
+        let all = blocks::position(state.reserved).saturating_add(MARK as u64);
         let is_backed = file.allocate(all).unwrap_or(false);
         Ok((file, sum, is_backed))
     }
@@ -461,7 +460,8 @@ impl Store {
     }
 
     /// Ends all changes, so that another process can open the store: waits for rounds, refuses what comes later, and
-    /// unlocks the directory. Readers may go on with what was promised.
+    /// unlocks the directory. Readers may go on with what was promised. Blocks until the leader has done its last round, so
+    /// never call it where the leader waits for this thread.
     pub fn close(&self) {
         self.shared.close();
     }

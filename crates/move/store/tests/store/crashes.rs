@@ -401,6 +401,59 @@ fn promises_hold_after_crashes_on_a_failing_disk() {
     assert!(promised > 100, "{promised}");
 }
 
+/// Threads share rounds, and the machine crashes in the midst of one.
+#[test]
+fn promises_of_many_threads_hold_after_a_crash() {
+    let first = first_seed();
+    let mut kept = 0;
+    for seed in first..first + 60 {
+        let disk = SimDisk::new(seed);
+        let (store, _) = crate::harness::open(&disk);
+        disk.crash_after(20 + seed * 37 % 600);
+        let promised: Vec<Option<(u64, bool)>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|number| {
+                    let store = &store;
+                    scope.spawn(move || keep_promising(store, id(number)))
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(disk.is_crashed());
+        let (store, report) = crate::harness::open(&disk.after_crash());
+        let is_torn = report.damage.iter().all(|damage| damage.file == "journal");
+        assert!(is_torn, "LONGHAUL_SEED={seed}: {report:?}");
+        for (number, promised) in (0..).zip(promised) {
+            let Some((length, is_complete)) = promised else { continue };
+            let mut reader = store.reader(id(number), &key(2), at(0)).unwrap();
+            let (read, is_whole) = read_all(&mut reader).unwrap();
+            assert!(read.len() as u64 >= length, "LONGHAUL_SEED={seed}: {number}");
+            assert_eq!(read, content(id(number), 0, read.len() as u64), "LONGHAUL_SEED={seed}");
+            assert!(is_whole || !is_complete, "LONGHAUL_SEED={seed}: {number}");
+            assert!(!is_whole || read.len() == 60_000, "LONGHAUL_SEED={seed}: {number}");
+            kept += 1;
+        }
+    }
+    assert!(kept > 100, "{kept}");
+}
+
+/// Stores a session in parts until the machine crashes. Returns what was promised of it, and whether that is all.
+fn keep_promising(store: &Store, id: SessionId) -> Option<(u64, bool)> {
+    let mut promised = None;
+    let mut writer = store.create(&session(id, 60_000), at(0)).ok()?;
+    for part in 0..20 {
+        if writer.append(&content(id, part * 3000, 3000)).is_err() {
+            return promised;
+        }
+        let Ok(length) = writer.promise().wait() else { return promised };
+        promised = Some((length, false));
+    }
+    match writer.complete().wait() {
+        Ok(length) => Some((length, true)),
+        Err(_) => promised,
+    }
+}
+
 /// The first seed at which a mutant is noticed.
 fn caught(mutant: Mutant, faults: Faults) {
     let first = first_seed();

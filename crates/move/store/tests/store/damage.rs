@@ -233,6 +233,51 @@ fn lost_files_are_reported_and_the_rest_stays() {
     assert!(disk.bytes(Place::Data(id(1))).is_none(), "until they expire");
 }
 
+/// Headers and rounds with good checksums whose numbers no store has written.
+#[test]
+fn made_up_numbers_do_no_harm() {
+    let mut random = Pcg64::seed_from_u64(testkit::fuzz::seed());
+    let (disk, now) = (store(), at(0));
+    for case in 0..400 {
+        let copy = disk.copy();
+        let place = [Place::Journal, Place::Header(id(1)), Place::Header(id(2))][case % 3];
+        let mut bytes = copy.bytes(place).unwrap();
+        let (begin, step) = if place == Place::Journal { (40 + 24 + 16, 48) } else { (96, 1000) };
+        // Length, reservation, time: all bits, the highest bit, or anything.
+        let first = begin + 8 * (random.next_u64() % 3) as usize;
+        for place in (first..bytes.len().min(first + 2 * step)).step_by(step) {
+            let number = [u64::MAX, 1 << 63, random.next_u64(), 0][random.next_u64() as usize % 4];
+            if let Some(field) = bytes.get_mut(place..place + 8) {
+                field.copy_from_slice(&number.to_le_bytes());
+            }
+        }
+        if place == Place::Journal {
+            let count = u32::from_le_bytes(bytes[56..60].try_into().unwrap()) as usize;
+            let sum = crc32fast::hash(&bytes[48..64 + 48 * count]);
+            bytes[44..48].copy_from_slice(&sum.to_le_bytes());
+        } else {
+            let sum = crc32fast::hash(&[&bytes[..12], &bytes[16..]].concat());
+            bytes[12..16].copy_from_slice(&sum.to_le_bytes());
+        }
+        copy.replace(place, Some(bytes));
+        let Ok((store, _)) = try_open(&copy) else { continue };
+        for (number, ..) in LENGTHS {
+            if let Ok(mut reader) = store.reader(id(number), &key(1), now) {
+                let _ = (reader.read(0), reader.read(1 << 40), reader.read(u64::MAX));
+            }
+            if let Ok(mut writer) = store.writer(id(number), &key(1)) {
+                let _ = writer.append(b"abc");
+                let _ = writer.promise().wait();
+            }
+        }
+        let _ = store.create(&session(id(7), 100), now).map(longhaul_store::Writer::complete);
+        let (_, expired) = store.expire(at(10 * DAY.as_secs()));
+        let _ = expired.wait();
+        drop(store);
+        let _ = try_open(&copy);
+    }
+}
+
 #[test]
 fn files_of_a_later_version_are_refused_and_stay() {
     let disk = store();

@@ -10,5 +10,6 @@ mod many;
 mod owners;
 mod real;
 mod rounds;
+mod runtime;
 mod sim_disk;
 mod space;
