@@ -167,6 +167,9 @@ pub enum StoreError {
         /// What the system said.
         error: Arc<io::Error>,
     },
+    /// The journal could not be written, so it is not known what it says of the session. It is written again soon.
+    #[error("the store's journal could not be written last time. Try again in a second")]
+    JournalInDoubt,
     /// The store is closed: another process uses it from now on.
     #[error("the store is closed")]
     Closed,

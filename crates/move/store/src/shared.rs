@@ -118,8 +118,8 @@ pub(crate) struct Shared {
     queue: Mutex<Queue>,
     /// How often a directory could not be synced. New sessions that were there at that time cannot be published.
     pub folder_faults: AtomicU64,
-    /// Whether the journal on disk may have records that were not promised. Until another one is there, no files are
-    /// removed that it may name.
+    /// Whether the journal on disk may have records that were not promised. Until another one is there, no file that it may
+    /// name is removed or cut.
     pub is_journal_doubtful: AtomicBool,
     /// Signalled when the leader has done all.
     pub idle: Condvar,

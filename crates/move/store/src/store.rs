@@ -150,7 +150,8 @@ impl Store {
         let is_replaced = known == Some(Condition::Unrecorded)
             && !self.shared.is_journal_doubtful.load(Ordering::Acquire);
         if known.is_some() && !is_replaced {
-            return Err(StoreError::Exists);
+            let is_shown = known != Some(Condition::Unrecorded);
+            return Err(if is_shown { StoreError::Exists } else { StoreError::JournalInDoubt });
         }
         if is_replaced {
             catalogue.remove(new.id, Gone::Dropped);
@@ -207,6 +208,14 @@ impl Store {
     /// # Errors
     /// It is not this owner's, has another writer, or takes no more bytes.
     pub fn writer(&self, id: SessionId, owner: &AccessKey) -> Result<Writer, StoreError> {
+        let continued = self.continue_writing(id, owner);
+        if matches!(continued, Err(StoreError::JournalInDoubt)) {
+            drop(self.compact());
+        }
+        continued
+    }
+
+    fn continue_writing(&self, id: SessionId, owner: &AccessKey) -> Result<Writer, StoreError> {
         let _changing = self.shared.changing()?;
         let (state, ending) = {
             let mut catalogue = self.shared.catalogue();
@@ -217,6 +226,10 @@ impl Store {
             let in_use = entry.in_use.as_deref();
             if in_use.is_some_and(|in_use| in_use.has_writer || in_use.requests > 0) {
                 return Err(StoreError::Busy);
+            }
+            // The journal on disk may promise bytes that would be cut off here.
+            if self.shared.is_journal_doubtful.load(Ordering::Acquire) {
+                return Err(StoreError::JournalInDoubt);
             }
             let (state, reserved) = (entry.state, entry.reserved);
             let ending = catalogue.attach(id, |in_use| {

@@ -7,7 +7,8 @@ use crate::{
 };
 use longhaul_store::{Refusal, Status, StoreError, disk::Place};
 
-const ALWAYS: Faults = Faults { sync: 1, folder_sync: 0, write_full: 0 };
+const NONE: Faults = Faults { sync: 0, folder_sync: 0, write_full: 0, journal_sync: 0 };
+const ALWAYS: Faults = Faults { sync: 1, ..NONE };
 
 #[test]
 fn a_failed_sync_ends_a_session_for_ever() {
@@ -53,7 +54,7 @@ fn a_failed_sync_ends_a_session_for_ever() {
 
 #[test]
 fn a_new_session_that_cannot_be_synced_leaves_nothing() {
-    for faults in [ALWAYS, Faults { sync: 0, folder_sync: 1, write_full: 0 }] {
+    for faults in [ALWAYS, Faults { folder_sync: 1, ..NONE }] {
         let disk = SimDisk::new(4);
         let (store, _) = open(&disk);
         let before = disk.places();
@@ -76,7 +77,7 @@ fn a_directory_that_fails_ends_all_new_sessions() {
     let (store, _) = open(&disk);
     let mut first = store.create(&session(id(1), 10), at(0)).unwrap();
     let mut second = store.create(&session(id(2), 10), at(0)).unwrap();
-    disk.set_faults(Faults { sync: 0, folder_sync: 1, write_full: 0 });
+    disk.set_faults(Faults { folder_sync: 1, ..NONE });
     assert!(matches!(first.promise().wait(), Err(StoreError::Failed { .. })));
     disk.set_faults(Faults::default());
     assert!(matches!(second.promise().wait(), Err(StoreError::Failed { .. })));
@@ -90,7 +91,7 @@ fn a_full_disk_refuses_bytes_and_the_session_goes_on_later() {
     let (store, _) = open(&disk);
     let mut writer = store.create(&session(id(1), 300_000), at(0)).unwrap();
     writer.append(&content(id(1), 0, 100_000)).unwrap();
-    disk.set_faults(Faults { sync: 0, folder_sync: 0, write_full: 1 });
+    disk.set_faults(Faults { write_full: 1, ..NONE });
     let refused = writer.append(&content(id(1), 100_000, 100_000));
     assert!(matches!(refused, Err(StoreError::Refused(Refusal::DiskFull))));
     // The journal cannot be written either, so nothing is promised, and nothing is lost.
@@ -103,4 +104,42 @@ fn a_full_disk_refuses_bytes_and_the_session_goes_on_later() {
     let (store, _) = open(&disk.after_crash());
     let mut reader = store.reader(id(1), &key(1), at(0)).unwrap();
     assert_eq!(read_all(&mut reader).unwrap(), (content(id(1), 0, 300_000), true));
+}
+
+/// A sync of the journal that fails may have written a round that nobody was promised. What it names stays as it is until
+/// another journal is there.
+#[test]
+fn a_journal_in_doubt_keeps_what_it_may_name() {
+    for seed in 0..40 {
+        let disk = SimDisk::new(seed);
+        let (store, _) = open(&disk);
+        let mut writer = store.create(&session(id(1), 100_000), at(0)).unwrap();
+        writer.promise().wait().unwrap();
+        writer.append(&content(id(1), 0, 80_000)).unwrap();
+        let mut new = store.create(&session(id(2), 10), at(0)).unwrap();
+        new.append(b"0123456789").unwrap();
+        disk.set_faults(Faults { journal_sync: 1, ..NONE });
+        assert!(matches!(writer.complete().wait(), Err(StoreError::Io { .. })));
+        assert!(matches!(new.complete().wait(), Err(StoreError::Io { .. })));
+        assert!(matches!(store.writer(id(1), &key(1)), Err(StoreError::JournalInDoubt)));
+        let again = store.create(&session(id(2), 10), at(0));
+        assert!(matches!(again, Err(StoreError::JournalInDoubt)));
+        if seed % 2 == 0 {
+            let (store, report) = open(&disk.after_crash());
+            let is_torn = report.damage.iter().all(|damage| damage.file == "journal");
+            assert!(is_torn, "seed {seed}: {report:?}");
+            let mut reader = store.reader(id(1), &key(1), at(0)).unwrap();
+            let (read, is_whole) = read_all(&mut reader).unwrap();
+            assert_eq!(read, content(id(1), 0, if is_whole { 80_000 } else { 0 }), "seed {seed}");
+            continue;
+        }
+        disk.set_faults(NONE);
+        // The first call has another journal written.
+        assert!(matches!(store.writer(id(1), &key(1)), Err(StoreError::JournalInDoubt)));
+        let mut writer = store.writer(id(1), &key(1)).unwrap();
+        assert_eq!(writer.length(), 0);
+        writer.append(b"abc").unwrap();
+        assert_eq!(writer.complete().wait().unwrap(), 3);
+        store_whole(&store, &session(id(2), 10), 10);
+    }
 }

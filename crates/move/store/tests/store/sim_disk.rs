@@ -38,6 +38,8 @@ pub struct Faults {
     pub sync: u64,
     pub folder_sync: u64,
     pub write_full: u64,
+    /// Of the journal alone.
+    pub journal_sync: u64,
 }
 
 #[derive(Debug)]
@@ -515,8 +517,10 @@ impl SimFile {
             }
         }
         let is_done = inner.step()?;
-        let faults = inner.faults.sync;
-        if inner.chance(faults) && !inner.is_crashed {
+        let Faults { sync, journal_sync, .. } = inner.faults;
+        let is_journal = self.place == Place::NewJournal;
+        let fails = inner.chance(sync) || (is_journal && inner.chance(journal_sync));
+        if fails && !inner.is_crashed {
             let mut file = inner.files.remove(&self.number).unwrap_or_default();
             inner.keep_some(&mut file);
             inner.files.insert(self.number, file);
