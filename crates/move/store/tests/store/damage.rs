@@ -9,6 +9,7 @@ use crate::{
 use longhaul_store::{
     Job, JournalEnd, OpenError, Report, Status, Store, StoreError, disk::Place, file_bytes, formats,
 };
+use protocol::session::SessionId;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use std::sync::Arc;
@@ -295,6 +296,30 @@ fn files_of_a_later_version_are_refused_and_stay() {
     assert_eq!(before, after);
     disk.replace(Place::Format, Some(b"longhaul-store 1\n".to_vec()));
     assert!(!check(&open(&disk).0, "after the right version"));
+}
+
+#[test]
+fn a_journal_or_header_of_a_later_version_stays_too() {
+    let disk = store();
+    let journal = disk.bytes(Place::Journal);
+    disk.replace(Place::Journal, Some(include_bytes!("../corpus/journal/later").to_vec()));
+    let before: Vec<_> = disk.places().into_iter().map(|place| disk.bytes(place)).collect();
+    let error = try_open(&disk).unwrap_err();
+    assert!(error.to_string().starts_with("journal has version 2 of"), "{error}");
+    let after: Vec<_> = disk.places().into_iter().map(|place| disk.bytes(place)).collect();
+    assert_eq!(before, after);
+    disk.replace(Place::Journal, journal);
+    let (header, later) =
+        (Place::Header(SessionId([1; 16])), include_bytes!("../corpus/header/later"));
+    disk.replace(header, Some(later.to_vec()));
+    let (store, report) = open(&disk);
+    let what = "a later version of longhaul has written it: the session is not shown";
+    assert_eq!(
+        (report.damage[0].file.as_str(), report.damage[0].what.as_str()),
+        (&*header.to_string(), what)
+    );
+    assert!(!check(&store, "the others"));
+    assert_eq!(disk.bytes(header).unwrap(), later);
 }
 
 #[test]
