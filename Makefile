@@ -69,6 +69,7 @@ test: deps-test
 # Both take other cases each time, and print the seed that repeats them.
 test-long: deps-test
 	LONGHAUL_CONVERSATIONS=20000 cargo test --workspace --locked --test alone -- conversations:: --nocapture
+	LONGHAUL_CRASHES=20000 cargo test --workspace --locked --test store -- crashes:: --nocapture
 	LONGHAUL_ANSWERS_SECONDS=600 cargo test --workspace --locked --test transfer -- answers:: --nocapture
 
 # A test that needs an undeclared program passes on a machine that has it from before, and fails here. The two tests

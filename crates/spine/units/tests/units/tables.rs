@@ -10,7 +10,7 @@ use std::{
 const LONGEST: usize = 25;
 
 /// Pages, and directories of pages.
-const PAGES: [&str; 16] = [
+const PAGES: [&str; 17] = [
     "agent.md",
     "certificates.md",
     "depot",
@@ -26,6 +26,7 @@ const PAGES: [&str; 16] = [
     "security.md",
     "send.md",
     "sizing.md",
+    "store.md",
     "two-depots.md",
 ];
 
