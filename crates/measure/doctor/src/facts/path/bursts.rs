@@ -41,8 +41,10 @@ pub struct Burst {
 
 /// Downloads until the first loss.
 const TRIALS: usize = 6;
-/// The longest of them, and the most segments: by then slow start is over.
+/// The longest of them, in time, round trips and segments: by then slow start is over.
 const LONGEST: Duration = Duration::from_secs(2);
+const MOST_ROUND_TRIPS: u32 = 40;
+const LEAST_TIME: Duration = Duration::from_millis(200);
 const MOST_SEGMENTS: u32 = 20_000;
 /// Times of losses that are alike lie within this factor.
 const ALIKE: f64 = 2.0;
@@ -92,7 +94,9 @@ fn download(peer: SocketAddr, request: &Request, tls: &dyn Secure) -> Result<Tri
     let started = Instant::now();
     let mut reader = Reader::new(stream);
     let mut trial = Trial { rtt_us: handshake_rtt_us, ..Trial::default() };
-    while started.elapsed() < LONGEST {
+    let slow_start = Duration::from_micros(handshake_rtt_us.into()) * MOST_ROUND_TRIPS;
+    let longest = slow_start.clamp(LEAST_TIME, LONGEST);
+    while started.elapsed() < longest {
         match reader.read().map_err(broken)? {
             Some(0) => break,
             Some(_) => {}
