@@ -279,7 +279,7 @@ fn policer(facts: &Facts, target: &Target) -> Option<Finding> {
     drops.then(|| finding! {
         cause: format!("the path drops what exceeds {}, without a queue, as a policer does", megabits(steady)),
         evidence: format!(
-            "{} round trips with losses, each after as many bytes beyond the mean rate, and a round trip of {:.1} ms as at the start{}",
+            "an even rate, {} round trips with losses, and a round trip of {:.1} ms as at the start{}",
             path.shape.loss_events, f64::from(path.shape.steady_rtt_us) / 1e3,
             path.shape.burst_bps.map_or_else(String::new, |bps| format!("; {} at first", megabits(bps)))
         ),

@@ -24,7 +24,7 @@ pub struct Shape {
     /// The median round trip of the second half, in microseconds; 0 where the receiver does not know it.
     pub steady_rtt_us: u32,
     /// How far the excesses over the steady rate at which losses begin are spread, as a share of those of all samples: both as
-    /// standard deviations, from the first loss on. None with fewer than 10 losses.
+    /// standard deviations, of the second half. None with fewer than 10 such losses.
     pub excess_spread: Option<f64>,
     /// The highest rate of a round trip before the first loss, above twice the steady one; none where there is no such.
     pub burst_bps: Option<u64>,
@@ -41,7 +41,7 @@ const ALIKE: usize = 6;
 /// How far they may be apart, as a share of their mean.
 const EVEN: f64 = 0.15;
 /// Losses whose excesses are spread by less than this are a policer's.
-const POLICED: f64 = 0.75;
+const POLICED: f64 = 0.85;
 /// A round trip has grown by a queue if it is so many times that of the handshake.
 pub const QUEUED: f64 = 1.3;
 
@@ -78,7 +78,10 @@ impl Shape {
             steady_bps: Some(steady as u64),
             is_even,
             steady_rtt_us: rtts.get(rtts.len() / 2).copied().unwrap_or(0),
-            excess_spread: excess_spread(samples, &losses),
+            excess_spread: excess_spread(
+                &samples[samples.partition_point(|it| it.at_us < middle)..],
+                &losses,
+            ),
             burst_bps: (early > 2.0 * steady).then_some(early as u64),
         }
     }
@@ -88,9 +91,9 @@ impl Shape {
         self.loss_events >= OFTEN
     }
 
-    /// Whether losses come when a policer's tokens are used up.
+    /// Whether losses keep the rate even, and come when a policer's tokens are used up, as far as that can be told.
     pub fn is_policed(&self) -> bool {
-        self.loses_often() && self.excess_spread.is_some_and(|it| it < POLICED)
+        self.is_even && self.loses_often() && self.excess_spread.is_none_or(|it| it < POLICED)
     }
 
     /// Whether the steady part waited in a queue.
@@ -116,8 +119,6 @@ fn losses(samples: &[Sample], rtt_us: u64) -> Vec<Sample> {
 
 /// See [`Shape::excess_spread`].
 fn excess_spread(samples: &[Sample], losses: &[Sample]) -> Option<f64> {
-    let begin = losses.first()?.at_us;
-    let samples = &samples[samples.partition_point(|it| it.at_us < begin).saturating_sub(1)..];
     let (first, last) = (samples.first()?, samples.last()?);
     let bytes = last.arrived_bytes.saturating_sub(first.arrived_bytes) as f64;
     let per_us = bytes / last.at_us.saturating_sub(first.at_us).max(1) as f64;
@@ -209,14 +210,14 @@ mod tests {
         assert!((10..=11).contains(&shape.loss_events), "{shape:?}");
     }
 
-    /// A saw of one second around 80 Mb/s that loses at its top each time is a policer's; one that loses anywhere is not.
+    /// A saw of 0.4 s around 80 Mb/s that loses at its top each time is a policer's; one that loses anywhere is not.
     #[test]
     fn losses_where_tokens_are_used_up_are_a_policers() {
-        let saw = |at: f64| 60.0 + 40.0 * at.fract();
+        let saw = |at: f64| 60.0 + 40.0 * (at * 2.5).fract();
         let of = |losses: &dyn Fn(f64) -> u32| Shape::of(&download(saw, 100_000, losses), 100_000);
-        let policed = of(&|at| at as u32);
-        assert!(policed.is_policed(), "{policed:?}");
-        let chance = of(&|at| (at * 1.37) as u32);
+        let policed = of(&|at| (at * 2.5) as u32);
+        assert!(policed.is_policed() && policed.excess_spread.is_some(), "{policed:?}");
+        let chance = of(&|at| (at * 3.37) as u32);
         assert!(chance.loses_often() && chance.is_even && !chance.is_policed(), "{chance:?}");
     }
 
