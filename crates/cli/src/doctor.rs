@@ -287,7 +287,7 @@ fn undo(json: bool) -> Result<(), Failure> {
             Undone::Restored => outln!("{command}"),
             Undone::AsBefore => outln!("as before already: {command}"),
             Undone::ChangedSince => {
-                outln!("has another value by now, left as it is; not run: {command}")
+                outln!("has another value by now, left as it is; not run: {command}");
             }
         }
     }

@@ -71,8 +71,12 @@ fn lift(limit: Limit, facts: &mut Facts) {
             }
         }
         path_limit => {
-            path.iter_mut().for_each(|path| path.lift(path_limit));
-            sent.iter_mut().for_each(|sent| sent.lift(path_limit));
+            if let Some(path) = path {
+                path.lift(path_limit);
+            }
+            if let Some(sent) = sent {
+                sent.lift(path_limit);
+            }
         }
     }
 }

@@ -236,7 +236,7 @@ const LARGE_MTU: u32 = 4000;
 const ROOMY: u64 = 196_608;
 
 /// From the kernel that raised the first buffer to 128 KB and no longer looked at the size of packets (a337531b942b, in
-/// 4.19.86, too) to those with "tcp: select sane initial rcvq_space.space for big MSS".
+/// 4.19.86, too) to those with "tcp: select sane initial `rcvq_space.space` for big MSS".
 fn loses_first_window(kernel: KernelVersion) -> bool {
     let KernelVersion { major, minor, patch } = kernel;
     let repaired = match (major, minor) {
@@ -267,7 +267,7 @@ fn first_receive_buffer(facts: &Facts, _: &Target) -> Option<Finding> {
     })
 }
 
-/// Since "tcp: fix sk_rcvbuf overshoot" (65c5287892e9, Linux 6.16) a receive buffer grows by what one round trip brought, so a
+/// Since "tcp: fix `sk_rcvbuf` overshoot" (65c5287892e9, Linux 6.16) a receive buffer grows by what one round trip brought, so a
 /// sender in slow start waits for it. No 6.17 up to 6.17.9 has the repair.
 fn slow_autotuning(facts: &Facts, target: &Target) -> Option<Finding> {
     let kernel = facts.host.kernel?;

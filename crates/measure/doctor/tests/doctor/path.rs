@@ -28,14 +28,14 @@ const TARGET: &str = "100mbit@20ms";
 
 /// A path of 100 Mb/s and 20 ms from a server to a client, with more keys of its link and of the server.
 fn network(link: &str, server: &str) -> Wan {
-    up(nodes(server).link("server", "client", link))
+    up(&nodes(server).link("server", "client", link))
 }
 
 fn nodes(server: &str) -> Draft {
     Draft::new("path", "").node("server", server).node("client", "tcp_rmem_max=16MB")
 }
 
-fn up(draft: Draft) -> Wan {
+fn up(draft: &Draft) -> Wan {
     let none: [&str; 0] = [];
     let scenario = Scenario::parse(&draft.to_string(), "path.toml", &none).unwrap();
     Wan::up(&scenario.runs[0]).unwrap()
@@ -205,6 +205,6 @@ fn bursts_lost_at_a_shallow_buffer_are_found() {
         .node("switch", "")
         .link("server", "switch", "rate=1gbit delay=1ms")
         .link("switch", "client", "rate=100mbit delay=9ms queue=10p");
-    let found = first_of(&up(draft), TARGET, LONGEST);
+    let found = first_of(&up(&draft), TARGET, LONGEST);
     assert!(found.starts_with("path-bursts "), "{found}");
 }
