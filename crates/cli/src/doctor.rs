@@ -1,25 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul doctor`: what in this host, a program or a path costs speed.
+//!
+//! ```text
+//! tls     TLS for https URLs
+//! depots  depots that might help
+//! ```
+
+mod depots;
+mod tls;
 
 use crate::{
     failure::Failure,
     print::{print_json, print_text},
+    via::OneChain,
 };
 use ::doctor::{
     Target,
     diagnosis::{self, Diagnosis},
     facts::{
         Facts, Host,
-        path::{self, PathError, Request},
+        path::{self, PathError, Prober, Request},
         program::{self, Which},
     },
     journal::{Journal, JournalError, Undone},
     repair::{Attempt, RepairError, repair},
     report::{self, Document},
+    via::{self, Comparison},
 };
 use serde::Serialize;
-use std::net::{IpAddr, ToSocketAddrs};
-use units::{ClassifyFailure, Duration, FailureClass, Probability, Rate};
+use std::{
+    net::{IpAddr, ToSocketAddrs},
+    path::PathBuf,
+};
+use tls::Tls;
+use units::{Bytes, ClassifyFailure, Duration, FailureClass, Probability, Rate};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,12 +48,12 @@ Examples:
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "one for each flag")]
 pub struct DoctorArgs {
-    /// Server to measure the path from: the http URL of a large document, or a host.
+    /// Server to measure the path from: the http or https URL of a large document, or a host.
     #[arg(value_name = "HOST|URL")]
     peer: Option<String>,
-    /// Rate to reach, and round trip, as in 1gbit@90ms [default, with a server: this host's link, and the measured round
-    /// trip].
-    #[arg(long, value_name = "RATE@RTT", required_unless_present_any = ["peer", "undo"])]
+    /// Rate to reach, and round trip, as in 1gbit@90ms, or 1gbit/100mbit@90ms to receive and to send [default, with a
+    /// server: this host's link, and the measured round trip].
+    #[arg(long, value_name = "RATE[/RATE]@RTT", required_unless_present_any = ["peer", "undo"])]
     target: Option<Target>,
     /// Share of packets that the path loses, where it is not measured.
     #[arg(long, value_name = "SHARE", default_value = ::doctor::ASSUMED_LOSS)]
@@ -50,6 +64,18 @@ pub struct DoctorArgs {
     /// Also look at connections from or to this port, and at their programs.
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
+    /// Also measure sending: PUT to this URL for at most 10 s, cut off before its end.
+    #[arg(long, value_name = "URL", requires = "peer")]
+    upload: Option<String>,
+    /// Also predict the time of a file through these depots, the one nearest this machine first.
+    #[arg(long, value_name = "[https:]HOST[:PORT],...", requires = "peer")]
+    via: Option<OneChain>,
+    /// With --via: size of that file.
+    #[arg(long, value_name = "SIZE", default_value = "1GB", requires = "via")]
+    size: Bytes,
+    /// Also trust the certificate authorities in this PEM file.
+    #[arg(long, value_name = "FILE", requires = "peer")]
+    ca: Option<PathBuf>,
     /// Apply the fixes for receiving one at a time, measure after each, and take back what did not help. Needs a server
     /// and root.
     #[arg(long, requires = "peer")]
@@ -58,7 +84,7 @@ pub struct DoctorArgs {
     #[arg(long, requires = "fix")]
     dry_run: bool,
     /// Take back all that --fix has changed since this host started. Needs root.
-    #[arg(long, conflicts_with_all = ["peer", "target", "fix", "pid", "port"])]
+    #[arg(long, conflicts_with_all = ["peer", "target", "fix", "pid", "port", "via"])]
     undo: bool,
     /// Print one JSON document instead of text.
     #[arg(long)]
@@ -73,9 +99,16 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let mut facts =
         Facts { host: Host::gather(request.as_ref().and_then(address)), ..Facts::default() };
     facts.sockets = sockets(args)?;
+    let upload = args.upload.as_deref().map(Request::parse).transpose().map_err(Failure::usage)?;
+    let tls = Tls::new(args.ca.clone());
+    let prober = Prober::new(&tls);
     if let Some(request) = &request {
         errln!("measuring the path from {} for at most 10 s", request.host);
-        facts.path = Some(path::probe(request)?);
+        facts.path = Some(prober.probe(request)?);
+    }
+    if let Some(request) = &upload {
+        errln!("measuring the path to {} for at most 10 s", request.host);
+        facts.sent = Some(path::upload(&prober, request)?);
     }
     let target = target(args, &facts);
     let diagnosis = diagnosis::diagnose(&facts, &target);
@@ -85,20 +118,37 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
             "{pending} changes by --fix are in force. Take them back: sudo longhaul doctor --undo"
         );
     }
-    match request {
-        Some(request) if args.fix && !args.dry_run => fix(&diagnosis, &facts, &request, args.json),
-        _ if args.dry_run => {
-            print_plan(&diagnosis, args.json);
-            Ok(())
+    match &request {
+        Some(request) if args.fix && !args.dry_run => {
+            let rate = || prober.rate(request).map_err(|error| error.to_string());
+            return fix(&diagnosis, &facts, rate, args.json);
         }
-        _ if args.json => {
-            print_json(&Document::of(&diagnosis, &facts));
-            Ok(())
-        }
+        _ if args.dry_run => print_plan(&diagnosis, args.json),
         _ => {
-            print_text(&report::text(&diagnosis));
-            Ok(())
+            let through = through_depots(args, request.as_ref(), &facts, &target)?;
+            print_report(&diagnosis, &facts, through, args.json);
         }
+    }
+    Ok(())
+}
+
+/// What depots would gain, if some are named.
+fn through_depots(
+    args: &DoctorArgs,
+    request: Option<&Request>,
+    facts: &Facts,
+    target: &Target,
+) -> Result<Option<Comparison>, Failure> {
+    let (Some(OneChain(chain)), Some(request)) = (&args.via, request) else { return Ok(None) };
+    depots::compare(chain, request, (facts, target), args.size, args.ca.clone())
+}
+
+fn print_report(diagnosis: &Diagnosis, facts: &Facts, through: Option<Comparison>, json: bool) {
+    if json {
+        print_json(&Document::of(diagnosis, facts).with_via(through));
+    } else {
+        let through = through.as_ref().map(via::text).unwrap_or_default();
+        print_text(&(report::text(diagnosis) + &through));
     }
 }
 
@@ -131,9 +181,11 @@ fn target(args: &DoctorArgs, facts: &Facts) -> Target {
         let line = facts.host.device.as_ref().and_then(|device| device.line_rate_bps);
         let rtt_us = facts.path.as_ref().map_or(1, |path| path.handshake_rtt_us.max(1));
         Target {
-            rate: line.map_or(USUAL_RATE, Rate::bits_per_second),
-            round_trip: Duration::from_micros(rtt_us.into()),
             loss: args.loss,
+            ..Target::of(
+                line.map_or(USUAL_RATE, Rate::bits_per_second),
+                Duration::from_micros(rtt_us.into()),
+            )
         }
     };
     args.target.map_or_else(measured, |target| Target { loss: args.loss, ..target })
@@ -174,13 +226,17 @@ fn print_plan(diagnosis: &Diagnosis, json: bool) {
     }
 }
 
-fn fix(diagnosis: &Diagnosis, facts: &Facts, request: &Request, json: bool) -> Result<(), Failure> {
+fn fix(
+    diagnosis: &Diagnosis,
+    facts: &Facts,
+    rate: impl FnMut() -> Result<Rate, String>,
+    json: bool,
+) -> Result<(), Failure> {
     let stopped = host::stop_flag()
         .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
     let mut journal = Journal::open()?;
-    let measure = || path::measure_rate(request).map_err(|error| error.to_string());
     let tell = |attempt: &Attempt| errln!("{}", attempt_line(attempt));
-    let attempts = repair(diagnosis, facts, &mut journal, measure, &stopped, tell)?;
+    let attempts = repair(diagnosis, facts, &mut journal, rate, &stopped, tell)?;
     if json {
         print_json(&attempts);
         return Ok(());
@@ -230,7 +286,9 @@ fn undo(json: bool) -> Result<(), Failure> {
         match outcome {
             Undone::Restored => outln!("{command}"),
             Undone::AsBefore => outln!("as before already: {command}"),
-            Undone::ChangedSince => outln!("changed by somebody since, left as it is: {command}"),
+            Undone::ChangedSince => {
+                outln!("has another value by now, left as it is; not run: {command}");
+            }
         }
     }
     if taken_back.is_empty() {

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul doctor` as a person would call it: right and wrong, without rights, killed while it changes settings.
 
-use crate::common::{call, longhaul, refused, text};
+use crate::{
+    common::{call, longhaul, refused, text},
+    depot::Depot,
+    proxy::{Files, OPEN, make_certificate},
+};
 use host::{Namespace, iproute, sysctl};
 use serde_json::Value;
 use std::{
@@ -60,7 +64,9 @@ fn wrong_use_is_refused_with_an_example() {
         (&["doctor", "--target", "1gbit"], "as in 1gbit@90ms"),
         (&["doctor", "--target", "1gbit@90ms", "--fix"], "HOST|URL"),
         (&["doctor", "http://a/", "--dry-run"], "--fix"),
-        (&["doctor", "https://a/"], "only http"),
+        (&["doctor", "ftp://a/"], "only http and https"),
+        (&["doctor", "--target", "1gbit@90ms", "--via", "d1"], "HOST|URL"),
+        (&["doctor", "http://a/", "--size", "1GB"], "--via"),
         (&["doctor", "--undo", "--target", "1gbit@90ms"], "--target"),
     ] {
         let (code, said) = refused(arguments);
@@ -98,6 +104,47 @@ fn dry_run_prints_what_fix_would_do() {
         assert!(said.contains("receive-buffer: sysctl -w") && said.contains("  undo: "), "{said}");
         assert_eq!(sysctl::read(RMEM).unwrap(), SMALL);
     });
+}
+
+#[test]
+fn https_url_is_measured_by_the_authorities_that_are_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    make_certificate(folder.path());
+    std::fs::write(folder.path().join("set.bin"), vec![b'x'; 3 << 20]).unwrap();
+    let server = Files::secured(folder.path());
+    let url = format!("https://localhost:{}/set.bin", server.port);
+    let ca = folder.path().join("own.pem").display().to_string();
+    let said = done(&["doctor", &url, "--target", "1gbit@90ms", "--ca", &ca, "--json"]);
+    let path = &serde_json::from_str::<Value>(&said).unwrap()["facts"]["path"];
+    assert!(path["segments"].as_u64() > Some(0) && path["end"] == "whole", "{path}");
+    let (code, said) = refused(&["doctor", &url, "--target", "1gbit@90ms"]);
+    assert!(code == 1 && said.contains("TLS: ") && said.contains("certificate"), "{code} {said}");
+}
+
+#[test]
+fn depot_is_asked_and_its_time_is_predicted() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("set.bin"), vec![b'x'; 1 << 20]).unwrap();
+    let server = Files::plain(folder.path());
+    let url = format!("http://127.0.0.1:{}/set.bin", server.port);
+    let with_depot = |config: &str| {
+        let file = folder.path().join("depot.toml");
+        std::fs::write(&file, config).unwrap();
+        let depot = Depot::named("d1", &["--config", file.to_str().unwrap()]);
+        let measured = ["doctor", &url, "--target", "1gbit@90ms", "--loss", "0.01%"];
+        let via = ["--via", &depot.listen, "--size", "10MB"];
+        let text = done(&[&measured[..], &via].concat());
+        assert!(text.contains("through depots, predicted:") && text.contains("10 MB: "), "{text}");
+        let said = done(&[&measured[..], &via, &["--json"]].concat());
+        serde_json::from_str::<Value>(&said).unwrap()["via"].take()
+    };
+    let via = with_depot(OPEN);
+    assert_eq!(via["size_bytes"], 10 << 20);
+    let measured = |via: &Value, n: usize| via["hops"][n]["is_measured"].as_bool().unwrap();
+    assert!(measured(&via, 0) && measured(&via, 1) && via["helps"].is_boolean(), "{via}");
+    // One that opens no sessions to servers does not tell.
+    let via = with_depot("[allow]\nclients = [\"127.0.0.0/8\"]\nlocal = true\n");
+    assert!(measured(&via, 0) && !measured(&via, 1), "{via}");
 }
 
 /// The second download after the first two (the path, the rate before) never ends, so the change is in force while the

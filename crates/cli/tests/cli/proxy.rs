@@ -25,14 +25,24 @@ fn openssl(dir: &Path, arguments: &[&str], input: &str) -> String {
     text(&output.stdout)
 }
 
+/// Makes `own.pem` and `own.key`, the certificate of `localhost` and 127.0.0.1 that is its own authority.
+pub fn make_certificate(dir: &Path) {
+    let names = "subjectAltName=DNS:localhost,IP:127.0.0.1";
+    let request = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"];
+    let subject = ["-subj", "/CN=localhost", "-addext", names];
+    let files = ["-keyout", "own.key", "-out", "own.pem"];
+    openssl(dir, &[&request[..], &subject, &files].concat(), "");
+}
+
 /// A server of files with TLS, or without; ended when dropped.
-struct Files {
+pub struct Files {
     child: Child,
-    port: String,
+    pub port: String,
 }
 
 impl Files {
-    fn secured(dir: &Path) -> Self {
+    /// With TLS, by what [`make_certificate`] makes.
+    pub fn secured(dir: &Path) -> Self {
         let arguments =
             ["s_server", "-accept", "127.0.0.1:0", "-cert", "own.pem", "-key", "own.key", "-WWW"];
         let child = Command::new("openssl")
@@ -51,7 +61,7 @@ impl Files {
         Self { child, port: accepts.rsplit(':').next().unwrap().to_owned() }
     }
 
-    fn plain(dir: &Path) -> Self {
+    pub fn plain(dir: &Path) -> Self {
         let mut command = longhaul();
         command.args(["origin", dir.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -80,33 +90,13 @@ struct Setting {
     next: Depot,
 }
 
-const OPEN: &str = "[allow]\nclients = [\"127.0.0.0/8\"]\nservers = [\"127.0.0.1:*\", \"localhost:*\"]\nlocal = true\n";
+pub const OPEN: &str = "[allow]\nclients = [\"127.0.0.0/8\"]\nservers = [\"127.0.0.1:*\", \"localhost:*\"]\nlocal = true\n";
 
 impl Setting {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path();
-        openssl(
-            path,
-            &[
-                "req",
-                "-x509",
-                "-newkey",
-                "rsa:2048",
-                "-nodes",
-                "-days",
-                "2",
-                "-subj",
-                "/CN=localhost",
-                "-addext",
-                "subjectAltName=DNS:localhost,IP:127.0.0.1",
-                "-keyout",
-                "own.key",
-                "-out",
-                "own.pem",
-            ],
-            "",
-        );
+        make_certificate(path);
         fs::write(path.join("set.bin"), vec![b'x'; 300_000]).unwrap();
         let hash = openssl(path, &["passwd", "-6", "-stdin"], "secret\n");
         fs::write(path.join("passwords"), format!("ann:{hash}")).unwrap();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the rules find, in order of what its remedy gains.
 //!
-//! 1. A finding's gain is the predicted rate with it alone mended, less the rate now.
+//! 1. A finding's gain is the predicted rate with it alone fixed, less the rate now.
 //! 2. Those that gain something by themselves come first, by their gain.
-//! 3. Then those that others hide, by their gain once the ones above are mended. Where only several together gain
+//! 3. Then those that others hide, by their gain once the ones above are fixed. Where only several together gain
 //!    something, the one that holds most comes first.
 //! 4. A modelled finding that gains nothing then either is left out: it does not keep a transfer below the target.
 //! 5. Findings without a prediction follow, those of every transfer before those of some.
@@ -15,6 +15,7 @@ use crate::{
     finding::{Direction, Finding, Gain},
     limits::predict,
     rules,
+    sharing::{Shared, both_at_once},
 };
 use serde::Serialize;
 use units::Rate;
@@ -74,6 +75,8 @@ pub struct Diagnosis {
     pub receive: Result<Rate, String>,
     /// The rate of one that it sends.
     pub send: Result<Rate, String>,
+    /// Transfers in both directions at once, where the target's rates differ.
+    pub both: Option<Result<Shared, String>>,
     /// What was found, in order.
     pub findings: Vec<Ranked>,
 }
@@ -92,6 +95,7 @@ pub fn diagnose(facts: &Facts, target: &Target) -> Diagnosis {
         target: *target,
         receive: predict(facts, target, Direction::Receive),
         send: predict(facts, target, Direction::Send),
+        both: (target.rate != target.send_rate).then(|| both_at_once(facts, target)),
         findings,
     }
 }
@@ -120,12 +124,12 @@ impl Ranking<'_> {
             .partition(|(gain, _)| gain.is_some());
         alone_ones.sort_by_key(|(gain, _)| std::cmp::Reverse(gain.map_or(0, |it| it.gain_bps())));
         for (predicted, finding) in alone_ones {
-            state = finding.mended(&state);
+            state = finding.fixed(&state);
             ranked_ones.push(self.placed(finding, predicted));
         }
         while let Some((at, predicted)) = self.next(&state, &hidden) {
             let (_, finding) = hidden.remove(at);
-            state = finding.mended(&state);
+            state = finding.fixed(&state);
             ranked_ones.push(self.placed(finding, Some(predicted)));
         }
         ranked_ones
@@ -151,7 +155,7 @@ impl Ranking<'_> {
         // Several hold the same: all of them together.
         let without = |left_out: Option<usize>| {
             let kept = hidden.iter().enumerate().filter(|(at, _)| Some(*at) != left_out);
-            kept.fold(state.clone(), |facts, (_, (_, finding))| finding.mended(&facts))
+            kept.fold(state.clone(), |facts, (_, (_, finding))| finding.fixed(&facts))
         };
         let all = self.better(state, &without(None), Direction::Both, Needs::ThoseBelow)?;
         let left = |at: &usize| {
@@ -164,7 +168,7 @@ impl Ranking<'_> {
 
     /// What a remedy gains from there.
     fn gain(&self, from: &Facts, finding: &Finding, needs: Needs) -> Option<Predicted> {
-        self.better(from, &finding.mended(from), finding.direction, needs)
+        self.better(from, &finding.fixed(from), finding.direction, needs)
     }
 
     /// The larger gain of both directions, if it is one.
@@ -180,9 +184,10 @@ impl Ranking<'_> {
             let after = predict(to, self.target, *direction).ok()?;
             Some(Predicted { direction: *direction, now, after, needs })
         };
-        let least = LEAST_GAIN * self.target.rate.bps() as f64;
+        let least =
+            |gain: &Predicted| LEAST_GAIN * self.target.rate_of(gain.direction).bps() as f64;
         let gains = direction.each().iter().filter_map(of);
-        gains.max_by_key(Predicted::gain_bps).filter(|it| it.gain_bps() as f64 >= least)
+        gains.max_by_key(Predicted::gain_bps).filter(|it| it.gain_bps() as f64 >= least(it))
     }
 }
 

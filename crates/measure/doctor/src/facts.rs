@@ -9,7 +9,7 @@ pub mod program;
 pub use self::{
     device::{Device, Discipline},
     host::{Host, KernelVersion, Memory, Route},
-    path::{Path, Sample},
+    path::{Path, Sample, Sent},
     program::Socket,
 };
 
@@ -24,4 +24,8 @@ pub struct Facts {
     pub sockets: Vec<Socket>,
     /// The path to a peer, if it was measured.
     pub path: Option<Path>,
+    /// The path to a peer, if that was measured, too.
+    pub sent: Option<Sent>,
+    /// Whether something on the path merges acknowledgements, so that they take no rate that matters.
+    pub thins_acknowledgements: bool,
 }

@@ -36,6 +36,16 @@ impl Direction {
         }
     }
 
+    /// The opposite direction.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Send => Self::Receive,
+            Self::Receive => Self::Send,
+            Self::Both => Self::Both,
+        }
+    }
+
     /// Whether it is among those of `other`.
     pub fn is_in(self, other: Self) -> bool {
         other == Self::Both || self == other
@@ -46,8 +56,9 @@ pub use crate::outside_limit::Limit;
 
 /// Takes a limit out of facts.
 fn lift(limit: Limit, facts: &mut Facts) {
-    let Facts { host, sockets, path } = facts;
+    let Facts { host, sockets, path, sent, thins_acknowledgements } = facts;
     match limit {
+        Limit::Acknowledgements => *thins_acknowledgements = true,
         Limit::LineRate => host.device.iter_mut().for_each(|it| it.line_rate_bps = None),
         Limit::ProgramSendBuffer => {
             for socket in sockets {
@@ -63,6 +74,9 @@ fn lift(limit: Limit, facts: &mut Facts) {
             if let Some(path) = path {
                 path.lift(path_limit);
             }
+            if let Some(sent) = sent {
+                sent.lift(path_limit);
+            }
         }
     }
 }
@@ -72,7 +86,7 @@ fn lift(limit: Limit, facts: &mut Facts) {
 pub enum Remedy {
     /// Changes of this host.
     Changes(Vec<Change>),
-    /// What somebody has to do elsewhere, and the limit that it lifts, if the model has it.
+    /// What has to be done elsewhere, and the limit that it lifts, if the model has it.
     Advice(String, Option<Limit>),
 }
 
@@ -107,13 +121,13 @@ pub struct Finding {
 impl Finding {
     /// The facts as the remedy would leave them.
     #[must_use]
-    pub fn mended(&self, facts: &Facts) -> Facts {
-        let mut mended = facts.clone();
+    pub fn fixed(&self, facts: &Facts) -> Facts {
+        let mut fixed = facts.clone();
         match &self.remedy {
-            Remedy::Changes(changes) => changes.iter().for_each(|change| change.apply(&mut mended)),
-            Remedy::Advice(_, limit) => limit.iter().for_each(|limit| lift(*limit, &mut mended)),
+            Remedy::Changes(changes) => changes.iter().for_each(|change| change.apply(&mut fixed)),
+            Remedy::Advice(_, limit) => limit.iter().for_each(|limit| lift(*limit, &mut fixed)),
         }
-        mended
+        fixed
     }
 
     /// The changes of this host that it asks for.

@@ -2,7 +2,7 @@
 //! What was changed on this host, so that it can be taken back after any end of the program.
 //!
 //! A file for each network namespace in `/run/longhaul/doctor`, as long as the host runs. The old value is written and synced
-//! before a change is made. An entry is taken back only while the host is as the change left it: what somebody has changed
+//! before a change is made. An entry is taken back only while the host is as the change left it: what was changed again
 //! since stays. A second `doctor` waits for nothing: it finds the lock taken and says so.
 
 use crate::change::Change;
@@ -129,7 +129,7 @@ pub enum Undone {
     Restored,
     /// It was in force already: the change was not made, or is gone.
     AsBefore,
-    /// Somebody has set another value since, which stays.
+    /// It has another value by now, which stays.
     ChangedSince,
 }
 

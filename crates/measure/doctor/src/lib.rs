@@ -9,6 +9,8 @@
 //! diagnosis  what the rules find, each with the rate now and after its remedy, in order of the gain
 //! change     a change of this host, as a command, as an inverse, and done to facts or to the host
 //! journal    what was changed, on the disk before it is changed
+//! sharing    transfers in both directions at once, of a target with two rates
+//! via        a file's time directly and through depots
 //! report     a diagnosis as text and JSON
 //! repair     changes one at a time, measures, and takes back what did not help
 //! ```
@@ -26,7 +28,9 @@ pub mod repair;
 pub mod report;
 pub mod rule;
 pub mod rules;
+pub mod sharing;
 mod target;
+pub mod via;
 
 pub use limits::{DURATION, predict};
 pub use target::{ASSUMED_LOSS, Target, TargetError};

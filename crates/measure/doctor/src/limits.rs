@@ -44,25 +44,59 @@ pub fn predict(facts: &Facts, target: &Target, direction: Direction) -> Result<R
     if is_black_hole(facts, direction) {
         return Ok(Rate::bits_per_second(0));
     }
+    mean_rate(&transfer(facts, target, direction))
+}
+
+/// The transfer as the model takes it. `direction` is a single one.
+pub fn transfer<'f>(facts: &'f Facts, target: &Target, direction: Direction) -> Transfer<'f> {
     let (payload, on_link) = segment(facts, direction);
     let route = facts.host.route.as_ref();
     let sends = direction == Direction::Send;
     let number = |word: &str| route.filter(|_| sends).and_then(|route| route.number(word));
-    let congestion = congestion(facts, direction);
-    let measured = facts.path.as_ref();
-    let loss = measured.and_then(|path| path.loss).and_then(Probability::new);
-    mean_rate(&Transfer {
+    let loss = measured(facts, direction).1.and_then(Probability::new);
+    Transfer {
         link: link(facts, target, direction),
         round_trip: target.round_trip,
         loss: loss.unwrap_or(target.loss),
-        congestion,
+        congestion: congestion(facts, direction),
         payload,
         on_link,
         window: window(facts, payload, direction),
         initial_window: u32::try_from(number("initcwnd").unwrap_or(INITIAL_WINDOW)).unwrap_or(1),
         ssthresh: facts.host.remembered_ssthresh.filter(|_| sends && remembers(facts)),
         lasts: DURATION.min(target.round_trip.saturating_mul(ENOUGH_ROUND_TRIPS)),
-    })
+    }
+}
+
+/// Rate and loss of the path in a direction, as far as they were measured.
+fn measured(facts: &Facts, direction: Direction) -> (Option<u64>, Option<f64>) {
+    if direction == Direction::Receive {
+        facts.path.as_ref().map_or((None, None), |path| (path.rate_bps, path.loss))
+    } else {
+        facts.sent.as_ref().map_or((None, None), |sent| (sent.rate_bps, sent.loss))
+    }
+}
+
+/// Bits of acknowledgements in the other direction for each bit of packets with data: one for every second segment (RFC 9293,
+/// section 3.8.6.3).
+pub fn acknowledged_share(facts: &Facts, direction: Direction) -> f64 {
+    const SEGMENTS: u64 = 2;
+    if facts.thins_acknowledgements {
+        return 0.0;
+    }
+    let acknowledgement = HEADERS + timestamps(facts);
+    acknowledgement as f64 / (SEGMENTS * segment(facts, direction).1.get()) as f64
+}
+
+/// The rate whose acknowledgements fill the other direction.
+pub fn acknowledged_rate(facts: &Facts, target: &Target, direction: Direction) -> Rate {
+    let bps = target.rate_of(direction.other()).bps() as f64 / acknowledged_share(facts, direction);
+    // Without any, nothing limits it.
+    Rate::bits_per_second(bps as u64)
+}
+
+fn timestamps(facts: &Facts) -> u64 {
+    if facts.host.number("net.ipv4.tcp_timestamps") == Some(0) { 0 } else { TIMESTAMPS }
 }
 
 /// Whether new connections begin with the threshold that the kernel remembers of earlier ones. From Linux 5.6 on that has
@@ -102,9 +136,7 @@ pub fn segment(facts: &Facts, direction: Direction) -> (Bytes, Bytes) {
     }
     let measured = facts.path.as_ref().and_then(|path| path.packet_bytes);
     packet = packet.min(measured.map_or(packet, u64::from)).max(HEADERS + TIMESTAMPS + 1);
-    let timestamps =
-        if facts.host.number("net.ipv4.tcp_timestamps") == Some(0) { 0 } else { TIMESTAMPS };
-    (Bytes::new(packet - HEADERS - timestamps), Bytes::new(packet))
+    (Bytes::new(packet - HEADERS - timestamps(facts)), Bytes::new(packet))
 }
 
 /// The slowest link that is known.
@@ -114,9 +146,11 @@ fn link(facts: &Facts, target: &Target, direction: Direction) -> Rate {
     // A discipline is for what is sent.
     let shaped = device.filter(|_| direction == Direction::Send);
     let shaped = shaped.and_then(|device| device.discipline.rate_bps());
-    let measured = facts.path.as_ref().and_then(|path| path.rate_bps);
+    let measured = measured(facts, direction).0;
     let rates = [line, shaped, measured].into_iter().flatten().map(Rate::bits_per_second);
-    rates.min().unwrap_or(target.rate).min(target.rate)
+    let wanted = target.rate_of(direction);
+    let acknowledged = acknowledged_rate(facts, target, direction);
+    rates.min().unwrap_or(wanted).min(wanted).min(acknowledged)
 }
 
 /// The share of a receive buffer that is window.
@@ -243,6 +277,20 @@ mod tests {
         }
         let fixed = with(&[("tcp_rmem", "4096 131072 67108864"), ("tcp_moderate_rcvbuf", "0")]);
         assert!((6.5..7.1).contains(&mbps(&fixed, Direction::Receive)), "87 KB a round trip");
+    }
+
+    /// 1 Gb/s of packets of 1500 bytes is 41 667 acknowledgements of 52 bytes a second, 17.3 Mb/s.
+    #[test]
+    fn acknowledgements_limit_what_is_received() {
+        let share = acknowledged_share(&Facts::default(), Direction::Receive);
+        assert!((share * 1e9 - 1e9 / (1500.0 * 8.0) / 2.0 * 52.0 * 8.0).abs() < 1.0);
+        let narrow: Target = "1gbit/5mbit@20ms".parse().unwrap();
+        let received =
+            |facts: &Facts| predict(facts, &narrow, Direction::Receive).unwrap().bps() as f64 / 1e6;
+        let by_acknowledgements = 5.0 / share * 1448.0 / 1500.0;
+        assert!((received(&Facts::default()) / by_acknowledgements - 1.0).abs() < 0.1);
+        let thinned = Facts { thins_acknowledgements: true, ..Facts::default() };
+        assert!(received(&thinned) > 800.0);
     }
 
     #[test]

@@ -16,8 +16,14 @@ pub enum Limit {
     Loss,
     /// A link, shaper or policer of the path.
     Rate,
+    /// Losses of the path to the peer.
+    SentLoss,
+    /// A link, shaper or policer of the path to the peer.
+    SentRate,
     /// Options that a middlebox or the peer removes.
     Options,
+    /// The rate of acknowledgements, in the other direction.
+    Acknowledgements,
     /// The size of packets.
     PacketSize,
 }

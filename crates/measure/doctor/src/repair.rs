@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use units::Rate;
 
-/// A remedy helps if the rate is so many times that before.
+/// A remedy helps if the rate is at least this many times that before.
 pub const HELPS: f64 = 1.05;
 
 /// A remedy that was tried.
@@ -101,7 +101,7 @@ pub fn repair(
             }
         }
         if attempt.kept {
-            state = finding.mended(&state);
+            state = finding.fixed(&state);
         } else {
             take_back(journal, kept_until)?;
         }

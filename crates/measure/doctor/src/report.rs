@@ -6,6 +6,8 @@ use crate::{
     diagnosis::{Diagnosis, Needs, Ranked},
     facts::Facts,
     finding::{Direction, Remedy, Scope},
+    sharing::Shared,
+    via::Comparison,
 };
 use serde::Serialize;
 use units::Rate;
@@ -17,6 +19,10 @@ pub struct Document<'f> {
     /// Mean rates of transfers of ten seconds; none where no form is for them.
     predicted_receive_bps: Option<u64>,
     predicted_send_bps: Option<u64>,
+    /// Both at once, for a target with two rates.
+    predicted_both: Option<Shared>,
+    /// Directly and through depots, if some were named.
+    via: Option<Comparison>,
     findings: Vec<FindingDocument>,
     facts: &'f Facts,
 }
@@ -50,9 +56,19 @@ impl<'f> Document<'f> {
             target: diagnosis.target,
             predicted_receive_bps: bps(&diagnosis.receive),
             predicted_send_bps: bps(&diagnosis.send),
+            predicted_both: diagnosis.both.as_ref().and_then(|both| both.as_ref().ok().copied()),
+            via: None,
             findings: findings.map(|(n, ranked)| FindingDocument::of(n + 1, ranked)).collect(),
             facts,
         }
+    }
+}
+
+impl Document<'_> {
+    /// With a comparison of a file's time directly and through depots.
+    #[must_use]
+    pub fn with_via(self, via: Option<Comparison>) -> Self {
+        Self { via, ..self }
     }
 }
 
@@ -96,14 +112,24 @@ pub fn undo(ranked: &Ranked) -> Vec<String> {
 
 /// The text for people.
 pub fn text(diagnosis: &Diagnosis) -> String {
-    let Target { rate, round_trip, loss } = diagnosis.target;
-    let mut text = format!("target: {rate} over {round_trip}, loss {loss}\n");
+    let Target { rate, send_rate, round_trip, loss } = diagnosis.target;
+    let rates = if rate == send_rate {
+        rate.to_string()
+    } else {
+        format!("{rate} received, {send_rate} sent")
+    };
+    let mut text = format!("target: {rates} over {round_trip}, loss {loss}\n");
     for (what, predicted) in [("receives", &diagnosis.receive), ("sends", &diagnosis.send)] {
         text += &match predicted {
             Ok(rate) => format!("predicted for 10 s that this host {what}: {}\n", megabits(*rate)),
             Err(reason) => format!("no prediction for what this host {what}: {reason}\n"),
         };
     }
+    text += &match &diagnosis.both {
+        Some(Ok(both)) => in_both_directions(both),
+        Some(Err(reason)) => format!("no prediction for both at once: {reason}\n"),
+        None => String::new(),
+    };
     if diagnosis.findings.is_empty() {
         return text + "\nnothing found that keeps a transfer below the target\n";
     }
@@ -111,6 +137,18 @@ pub fn text(diagnosis: &Diagnosis) -> String {
         text += &finding(n + 1, ranked);
     }
     text
+}
+
+fn in_both_directions(both: &Shared) -> String {
+    let megabits = |bps| megabits(Rate::bits_per_second(bps));
+    format!(
+        "predicted for both at once: {} received, {} sent\n\
+         acknowledgements take up to {} of what it sends, {} of what it receives\n",
+        megabits(both.receive_bps),
+        megabits(both.send_bps),
+        megabits(both.acknowledgements_sent_bps),
+        megabits(both.acknowledgements_received_bps)
+    )
 }
 
 fn finding(rank: usize, ranked: &Ranked) -> String {
@@ -164,16 +202,17 @@ mod tests {
     #[test]
     fn text_has_cause_evidence_gain_fix_and_undo() {
         let mut facts = tuned();
-        set(&mut facts, "net.ipv4.tcp_rmem", "4096 131072 16777216");
+        set(&mut facts, "net.ipv4.tcp_rmem", "4096 131072 50331648");
         set(&mut facts, "net.ipv4.tcp_sack", "0");
         let diagnosis = diagnose(&facts, &"10gbit@90ms".parse().unwrap());
         let text = text(&diagnosis);
         for part in [
             "target: 10gbit over 90ms",
             "1. receive-buffer (receiving)",
-            "was raised and is still too small",
+            "was raised and is still too small: 32 MB of it are window",
+            "the bandwidth-delay product is 107.3 MB",
             "fix:      sysctl -w net.ipv4.tcp_rmem=\"4096 131072 536870912\"",
-            "undo:     sysctl -w net.ipv4.tcp_rmem=\"4096 131072 16777216\"",
+            "undo:     sysctl -w net.ipv4.tcp_rmem=\"4096 131072 50331648\"",
             "sack (both directions)",
             "gain:     not predicted: no closed form",
         ] {
@@ -186,6 +225,14 @@ mod tests {
         assert_eq!(bps("gain_bps"), bps("after_bps") - bps("now_bps"));
         assert_eq!(document["target"]["rate_bps"], 10_000_000_000_u64);
         assert_eq!(document["facts"]["host"]["settings"]["net.ipv4.tcp_sack"], "0");
+    }
+
+    #[test]
+    fn both_directions_are_told_where_rates_differ() {
+        let diagnosis = diagnose(&tuned(), &"1gbit/100mbit@90ms".parse().unwrap());
+        let text = text(&diagnosis);
+        assert!(text.contains("target: 1gbit received, 100mbit sent over 90ms"), "{text}");
+        assert!(text.contains("acknowledgements take up to 17.3 Mb/s of what it sends"), "{text}");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!       rounds, window                                  a window's rule, round by round
 //!   timeline    flows that share links, from event to event
 //!     shares, sawtooth                                  weighted max-min, and what a saw leaves of a link
-//! transfer      one transfer between two hosts, without a scenario
+//! transfer      one transfer between two hosts, or a chain of them, without a scenario
 //! method, record_of, unsupported                        as a method of an experiment
 //! ```
 //! `docs/model.md` has each form with its source, domain and error against the simulator. No I/O, no clock; what is random

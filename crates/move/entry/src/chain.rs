@@ -29,6 +29,7 @@ use std::{
 };
 use tokio::{
     io::{Interest, unix::AsyncFd},
+    runtime,
     time::{Instant, timeout, timeout_at},
 };
 use units::Bytes;
@@ -317,6 +318,24 @@ impl Connection for Stream {
     async fn receive(&mut self, answers: &mut Answers) -> Result<Answer, ReadHeadError<Malformed>> {
         next_answer(&mut self.split().0, answers).await
     }
+}
+
+/// What depots report of their own connections on the way to a server: a session is opened for that, and ended.
+///
+/// `ca` is a file (PEM) of further authorities to trust for depots over TLS. Waits for `time` at most; for programs
+/// without a runtime.
+///
+/// # Errors
+/// Why there is no session.
+pub fn hop_reports(
+    route: &Route<'_>,
+    ca: Option<PathBuf>,
+    time: Duration,
+) -> Result<Vec<HopReport>, ChainError> {
+    let of_host = |error| ChainError::NotAsked { depot: route.depots[0].to_string(), error };
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(of_host)?;
+    let (_, hops) = runtime.block_on(EntryDialer::new(ca).open(route, time))?;
+    Ok(hops)
 }
 
 /// Makes connections of its own.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Sizes.
 
-use crate::parse::{ParseError, capital, find_unit, print_exact, scaled, serde_as_text};
+use crate::parse::{
+    ParseError, capital, find_unit, print_exact, print_rounded, scaled, serde_as_text,
+};
 use std::{fmt, iter::Sum, ops::Add, str::FromStr};
 
 /// A number of bytes. As in tc(8), `k`, `m` and `g` are powers of 1024 and a bare number is bytes.
@@ -22,6 +24,12 @@ impl Bytes {
     /// The number of bytes.
     pub const fn get(self) -> u64 {
         self.0
+    }
+
+    /// The size for people, rounded to a tenth of its unit, as in `2.7 MB`. What is read again is written by `Display`, which
+    /// rounds nothing.
+    pub const fn rounded(self) -> Rounded {
+        Rounded(self)
     }
 
     /// The difference, or nothing where `other` is larger.
@@ -84,11 +92,23 @@ fn is_unclear(unit: &str) -> bool {
     capitals && unit.ends_with('b') && size_of(unit).is_some()
 }
 
+/// The units of sizes, the largest first.
+const UNITS: [(u64, &str); 5] =
+    [(1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B")];
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 5] =
-            [(1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B")];
         print_exact(f, self.0, &UNITS)
+    }
+}
+
+/// A size as people read it ([`Bytes::rounded`]).
+#[derive(Debug, Clone, Copy)]
+pub struct Rounded(Bytes);
+
+impl fmt::Display for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print_rounded(f, self.0.0, &UNITS)
     }
 }
 
@@ -123,6 +143,25 @@ mod tests {
         }
         for text in ["", "-1", "1 furlong", "KB", "1MB / 0", "1e30", "NaN", "1mbit"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_rounded_for_people() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1, "1 B"),
+            (1023, "1 KB"),
+            (900, "900 B"),
+            (1024, "1 KB"),
+            (65_535, "64 KB"),
+            (2_796_202, "2.7 MB"),
+            (11_250_000, "10.7 MB"),
+            (16 << 20, "16 MB"),
+            (1_048_575, "1 MB"),
+            (u64::MAX, "16777216 TB"),
+        ] {
+            assert_eq!(Bytes::new(bytes).rounded().to_string(), text);
         }
     }
 

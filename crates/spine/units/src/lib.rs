@@ -28,7 +28,7 @@ pub mod suggest;
 pub mod text;
 
 pub use back_off::BackOff;
-pub use bytes::Bytes;
+pub use bytes::{Bytes, Rounded};
 pub use duration::{Duration, Timestamp};
 pub use failure::{ClassifyFailure, FailureClass};
 pub use parse::ParseError;

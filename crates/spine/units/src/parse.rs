@@ -130,6 +130,18 @@ pub(crate) fn print_exact(
     write!(f, "{}{name}", count / size)
 }
 
+/// Prints a count in the largest unit that it fills once it is rounded to a tenth, a space between.
+pub(crate) fn print_rounded(
+    f: &mut fmt::Formatter<'_>,
+    count: u64,
+    units: &[(u64, &str)],
+) -> fmt::Result {
+    let in_unit = |size: u64| (count as f64 / size as f64 * 10.0).round() / 10.0;
+    let fills = |(size, _): &&(u64, &str)| in_unit(*size) >= 1.0;
+    let (size, name) = units.iter().find(fills).or(units.last()).expect("a quantity has units");
+    write!(f, "{} {name}", in_unit(*size))
+}
+
 /// Serde by text, and from a bare number where `FromStr` takes one.
 macro_rules! serde_as_text {
     ($type:ty) => {

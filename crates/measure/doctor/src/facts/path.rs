@@ -3,19 +3,28 @@
 //!
 //! ```text
 //! request     which server, which document
+//! connection  to the server, over TLS if it is asked for
 //! download    a GET with this host's own settings, sampled until it ends or a bound is met
+//! upload      a PUT, cut off
+//! bursts      short downloads until their first loss: whether a shallow buffer loses bursts
 //! shape       from samples to limits: losses, a rate, the peer's window
 //! ```
-//! Bounds: 10 s and 1 GB for a download, 16 KiB for the header section, 2 connections in all.
+//! Bounds: 10 s and 1 GB for a download, 16 KiB for the header section, 8 connections in all.
 
+mod bursts;
+mod connection;
 mod download;
 mod request;
 mod shape;
+mod upload;
 
 pub use self::{
-    download::{PathError, measure_rate, probe},
+    bursts::Burst,
+    connection::{NoTls, PathError, Secure, Stream, round_trip_us},
+    download::Prober,
     request::{Request, RequestError},
     shape::Shape,
+    upload::{Sent, upload},
 };
 
 use crate::outside_limit::Limit;
@@ -28,6 +37,8 @@ pub struct Sample {
     pub at_us: u64,
     /// Bytes received until then.
     pub bytes: u64,
+    /// Bytes that had arrived until then, those behind holes included.
+    pub arrived_bytes: u64,
     /// Segments received until then in another order than sent.
     pub out_of_order: u32,
     /// The round trip as the receiver sees it, 0 before it was measured.
@@ -69,6 +80,8 @@ pub struct Path {
     pub end: End,
     /// Whether a second connection with segments of 536 bytes got through where the first one stalled.
     pub small_segments_pass: Option<bool>,
+    /// Where bursts of the server are lost at a shallow buffer.
+    pub burst: Option<Burst>,
     /// This host's own settings at that time: whether it offers window scaling, selective acknowledgements, timestamps.
     pub offered: [bool; 3],
     /// The mean rate over the whole download.
@@ -92,14 +105,19 @@ impl Path {
     pub fn lift(&mut self, limit: Limit) {
         match limit {
             Limit::PeerWindow => self.peer_window_bytes = None,
-            Limit::Loss => self.loss = None,
+            Limit::Loss => (self.loss, self.burst) = (None, None),
             Limit::Rate => {
                 self.rate_bps = None;
                 self.loss = None;
             }
             Limit::Options => self.is_unscaled = false,
             Limit::PacketSize => self.packet_bytes = None,
-            Limit::LineRate | Limit::ProgramSendBuffer | Limit::ProgramReceiveBuffer => {}
+            Limit::LineRate
+            | Limit::SentLoss
+            | Limit::SentRate
+            | Limit::Acknowledgements
+            | Limit::ProgramSendBuffer
+            | Limit::ProgramReceiveBuffer => {}
         }
     }
 }

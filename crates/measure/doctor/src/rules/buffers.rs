@@ -10,7 +10,7 @@ use crate::{
     rule::{Check, Rule, finding},
 };
 use model::buffers;
-use units::{Bytes, Rate};
+use units::{Bytes, Rate, Rounded};
 
 pub const RULES: &[Rule] = &[
     Rule {
@@ -45,14 +45,14 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "first-receive-buffer",
-        about: "the first receive buffer with large packets, from Linux 4.19.86 on",
-        source: "ESnet, fasterdata: Linux tuning",
+        about: "the first receive buffer with large packets, Linux 4.19.86 to 5.9.15",
+        source: "Linux 5.10, commit 72d05c00d7ec",
         check: Check::Facts(first_receive_buffer),
     },
     Rule {
         id: "slow-autotuning",
-        about: "receive autotuning of Linux 6.16 to 6.17.6",
-        source: "Linux 6.18, \"tcp: fix too slow tcp_rcvbuf_grow() action\"",
+        about: "receive autotuning of Linux 6.16 and 6.17",
+        source: "Linux 6.18, commit aa251c84636c",
         check: Check::Facts(slow_autotuning),
     },
     Rule {
@@ -71,15 +71,15 @@ pub const RULES: &[Rule] = &[
 
 const RMEM: &str = "net.ipv4.tcp_rmem";
 const WMEM: &str = "net.ipv4.tcp_wmem";
-/// The share of a receive buffer that is window, of kernels with a fixed one.
+/// The share of a receive buffer that is window: of kernels with a fixed one, and before a later one has measured it.
 const LEAST_SHARE: f64 = 0.5;
-/// The kernel's own maximum of `tcp_rmem` before Linux 6.16, and of `tcp_wmem`.
-const USUAL_RMEM: u64 = 6 << 20;
+/// The kernel's own maximum of `tcp_rmem`, before Linux 6.16 and from then on (572be9bf9d0d), and of `tcp_wmem`.
+const USUAL_RMEM: [u64; 2] = [6 << 20, 32 << 20];
 const USUAL_WMEM: u64 = 4 << 20;
 
 /// A buffer with room for the product twice: for a window that grows while losses are repaired.
-fn wanted(target: &Target, share: f64) -> u64 {
-    let product = target.rate.times(target.round_trip).get() as f64;
+fn wanted(target: &Target, direction: Direction, share: f64) -> u64 {
+    let product = target.product(direction).get() as f64;
     let bytes = (2.0 * product / share).min(1e18) as u64;
     bytes.next_power_of_two().max(1 << 20)
 }
@@ -93,8 +93,8 @@ fn megabits(rate: Rate) -> String {
     format!("{:.0} Mb/s", rate.bps() as f64 / 1e6)
 }
 
-fn is_enough(window: Bytes, target: &Target) -> bool {
-    window >= target.rate.times(target.round_trip)
+fn is_enough(window: Bytes, target: &Target, direction: Direction) -> bool {
+    window >= target.product(direction)
 }
 
 /// What a maximum is worth, with the word that fits it.
@@ -103,49 +103,63 @@ fn too_small(most: u64, usual: u64) -> &'static str {
 }
 
 fn receive_buffer(facts: &Facts, target: &Target) -> Option<Finding> {
-    let [least, first, most] = facts.host.three(RMEM)?;
     // A smaller share has a rule of its own.
     let share = limits::receive_share(facts).max(LEAST_SHARE);
-    let window = Bytes::new(most).scale(share);
-    if is_enough(window, target) {
-        return None;
-    }
-    let wanted = wanted(target, share);
-    Some(finding! {
-        cause: format!(
-            "the largest receive buffer {}: {} of it are window, which is {} over this round trip",
-            too_small(most, USUAL_RMEM), window, megabits(limit_of(window, target))
-        ),
-        evidence: format!(
-            "{RMEM} is \"{least} {first} {most}\"; the bandwidth-delay product is {}",
-            target.rate.times(target.round_trip)
-        ),
-        scope: Scope::Always,
-        direction: Direction::Receive,
-        remedy: Remedy::Changes(vec![Change::setting(RMEM, format!("{least} {first} {wanted}"))]),
-        gain: Gain::Modelled,
+    let window = |most: Bytes| most.scale(share);
+    let is_new = facts.host.kernel.is_none_or(|kernel| kernel >= KernelVersion::new(6, 16, 0));
+    let usual = USUAL_RMEM[usize::from(is_new)];
+    let side = Side { key: RMEM, usual, direction: Direction::Receive, share };
+    tuned_buffer(facts, target, &side, window, |cause, window, rate| {
+        format!(
+            "the largest receive buffer {cause}: {window} of it are window, which is {rate} over this round trip"
+        )
     })
 }
 
 fn send_buffer(facts: &Facts, target: &Target) -> Option<Finding> {
-    let [least, first, most] = facts.host.three(WMEM)?;
-    let window = buffers::send_window(Bytes::new(most));
-    if is_enough(window, target) {
+    let share = buffers::AUTOTUNED_SHARE;
+    let side = Side { key: WMEM, usual: USUAL_WMEM, direction: Direction::Send, share };
+    tuned_buffer(facts, target, &side, buffers::send_window, |cause, window, rate| {
+        format!(
+            "the largest send buffer {cause}: it lets {window} out before they are acknowledged, which is {rate} over this round trip"
+        )
+    })
+}
+
+/// A buffer that the kernel tunes.
+struct Side {
+    /// Its setting of three sizes.
+    key: &'static str,
+    /// The kernel's own maximum.
+    usual: u64,
+    direction: Direction,
+    /// The part of it that is window.
+    share: f64,
+}
+
+fn tuned_buffer(
+    facts: &Facts,
+    target: &Target,
+    side: &Side,
+    window_of: impl Fn(Bytes) -> Bytes,
+    cause: impl Fn(&str, Rounded, String) -> String,
+) -> Option<Finding> {
+    let &Side { key, usual, direction, share } = side;
+    let [least, first, most] = facts.host.three(key)?;
+    let window = window_of(Bytes::new(most));
+    if is_enough(window, target, direction) {
         return None;
     }
-    let wanted = wanted(target, buffers::AUTOTUNED_SHARE);
+    let wanted = wanted(target, direction, share);
     Some(finding! {
-        cause: format!(
-            "the largest send buffer {}: it lets {} out before they are acknowledged, which is {} over this round trip",
-            too_small(most, USUAL_WMEM), window, megabits(limit_of(window, target))
-        ),
+        cause: cause(too_small(most, usual), window.rounded(), megabits(limit_of(window, target))),
         evidence: format!(
-            "{WMEM} is \"{least} {first} {most}\"; the bandwidth-delay product is {}",
-            target.rate.times(target.round_trip)
+            "{key} is \"{least} {first} {most}\"; the bandwidth-delay product is {}",
+            target.product(direction).rounded()
         ),
         scope: Scope::Always,
-        direction: Direction::Send,
-        remedy: Remedy::Changes(vec![Change::setting(WMEM, format!("{least} {first} {wanted}"))]),
+        direction: direction,
+        remedy: Remedy::Changes(vec![Change::setting(key, format!("{least} {first} {wanted}"))]),
         gain: Gain::Modelled,
     })
 }
@@ -174,26 +188,26 @@ fn fixed_buffer(
     let most = u64::try_from(facts.host.number(key)?).ok()?;
     // The kernel doubles what a program asks for.
     let window = Bytes::new(most.saturating_mul(2)).scale(share);
-    if is_enough(window, target) {
+    if is_enough(window, target, direction) {
         return None;
     }
     let option = if direction == Direction::Receive { "SO_RCVBUF" } else { "SO_SNDBUF" };
     Some(finding! {
         cause: format!(
             "a program that sets {option} gets {} under way at most, which is {} over this round trip",
-            window, megabits(limit_of(window, target))
+            window.rounded(), megabits(limit_of(window, target))
         ),
         evidence: format!("{key} is {most}"),
         scope: Scope::Sometimes,
         direction: direction,
-        remedy: Remedy::Changes(vec![Change::setting(key, wanted(target, share))]),
+        remedy: Remedy::Changes(vec![Change::setting(key, wanted(target, direction, share))]),
         gain: Gain::NoForm("it concerns programs that set the option"),
     })
 }
 
 fn memory(facts: &Facts, target: &Target) -> Option<Finding> {
     let memory = facts.host.memory?;
-    let wanted = target.rate.times(target.round_trip).scale(1.0 / buffers::AUTOTUNED_SHARE);
+    let wanted = target.product(Direction::Both).scale(1.0 / buffers::AUTOTUNED_SHARE);
     if memory.held_bytes < memory.begins_bytes && memory.begins_bytes >= wanted.get() {
         return None;
     }
@@ -206,7 +220,7 @@ fn memory(facts: &Facts, target: &Target) -> Option<Finding> {
         cause: "the kernel is short of memory for TCP: no window grows, and full ones shrink to four segments".to_owned(),
         evidence: format!(
             "all TCP sockets hold {}, and the kernel saves from {} on ({key})",
-            Bytes::new(memory.held_bytes), Bytes::new(memory.begins_bytes)
+            Bytes::new(memory.held_bytes).rounded(), Bytes::new(memory.begins_bytes).rounded()
         ),
         scope: Scope::Always,
         direction: Direction::Both,
@@ -218,41 +232,57 @@ fn memory(facts: &Facts, target: &Target) -> Option<Finding> {
 /// Packets above this are large.
 const LARGE_MTU: u32 = 4000;
 
+/// A first buffer with which such a connection's window grows, by the same commit.
+const ROOMY: u64 = 196_608;
+
+/// From the kernel that raised the first buffer to 128 KB and no longer looked at the size of packets (a337531b942b, in
+/// 4.19.86, too) to those with "tcp: select sane initial `rcvq_space.space` for big MSS".
+fn loses_first_window(kernel: KernelVersion) -> bool {
+    let KernelVersion { major, minor, patch } = kernel;
+    let repaired = match (major, minor) {
+        (4, 19) => 164,
+        (5, 4) => 85,
+        (5, 9) => 16,
+        _ => u32::MAX,
+    };
+    let affected = KernelVersion::new(4, 19, 86)..KernelVersion::new(5, 10, 0);
+    affected.contains(&kernel) && patch < repaired
+}
+
 fn first_receive_buffer(facts: &Facts, _: &Target) -> Option<Finding> {
-    let kernel = facts.host.kernel?;
+    let kernel = facts.host.kernel.filter(|kernel| loses_first_window(*kernel))?;
     let mtu = facts.host.device.as_ref().filter(|device| device.is_ethernet)?.mtu;
     let [least, first, most] = facts.host.three(RMEM)?;
-    if kernel < KernelVersion::new(4, 19, 86)
-        || mtu < LARGE_MTU
-        || first > 131_072
-        || most <= 1 << 20
-    {
+    if mtu < LARGE_MTU || first >= ROOMY || most < ROOMY {
         return None;
     }
+    let KernelVersion { major, minor, patch } = kernel;
     Some(finding! {
-        cause: "the first receive buffer holds few large packets, so that the window of some connections never grows".to_owned(),
-        evidence: format!("{RMEM} is \"{least} {first} {most}\", with packets of {mtu} bytes"),
+        cause: "connections that bring packets smaller than this host's own keep their first window: this kernel does not tune it".to_owned(),
+        evidence: format!("{RMEM} is \"{least} {first} {most}\", with packets of {mtu} bytes, in Linux {major}.{minor}.{patch}"),
         scope: Scope::Sometimes,
         direction: Direction::Receive,
-        remedy: Remedy::Changes(vec![Change::setting(RMEM, format!("{least} {} {most}", 1 << 20))]),
+        remedy: Remedy::Changes(vec![Change::setting(RMEM, format!("{least} {ROOMY} {most}"))]),
         gain: Gain::NoForm("no closed form has the kernel's accounting of packets"),
     })
 }
 
+/// Since "tcp: fix `sk_rcvbuf` overshoot" (65c5287892e9, Linux 6.16) a receive buffer grows by what one round trip brought, so a
+/// sender in slow start waits for it. No 6.17 up to 6.17.9 has the repair.
 fn slow_autotuning(facts: &Facts, target: &Target) -> Option<Finding> {
     let kernel = facts.host.kernel?;
-    let is_slow = KernelVersion::new(6, 16, 0) <= kernel && kernel < KernelVersion::new(6, 17, 7);
-    let product = target.rate.times(target.round_trip);
+    let is_slow = KernelVersion::new(6, 16, 0) <= kernel && kernel < KernelVersion::new(6, 18, 0);
+    let product = target.product(Direction::Receive);
     if !is_slow || product < Bytes::new(1 << 20) {
         return None;
     }
     let KernelVersion { major, minor, patch } = kernel;
     Some(finding! {
-        cause: "this kernel's receive buffers grow too slowly over long round trips".to_owned(),
+        cause: "this kernel's receive buffers do not double in a round trip, so that a sender in slow start waits for them".to_owned(),
         evidence: format!("the kernel is {major}.{minor}.{patch}"),
         scope: Scope::Sometimes,
         direction: Direction::Receive,
-        remedy: Remedy::Advice("run Linux 6.17.7 or later".to_owned(), None),
+        remedy: Remedy::Advice("run Linux 6.18 or later".to_owned(), None),
         gain: Gain::NoForm("no closed form has receive autotuning"),
     })
 }

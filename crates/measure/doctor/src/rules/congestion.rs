@@ -116,7 +116,7 @@ fn unpaced_bbr(facts: &Facts, _: &Target) -> Option<Finding> {
 fn remembered_threshold(facts: &Facts, target: &Target) -> Option<Finding> {
     let ssthresh = facts.host.remembered_ssthresh.filter(|_| limits::remembers(facts))?;
     let payload = limits::segment(facts, Direction::Send).0;
-    let product = target.rate.times(target.round_trip).get() / payload.get();
+    let product = target.product(Direction::Send).get() / payload.get();
     if u64::from(ssthresh) >= product {
         return None;
     }

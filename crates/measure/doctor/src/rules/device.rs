@@ -121,7 +121,7 @@ fn ethernet(facts: &Facts) -> Option<&Device> {
 fn line_rate(facts: &Facts, target: &Target) -> Option<Finding> {
     let device = ethernet(facts)?;
     let line = Rate::bits_per_second(device.line_rate_bps?);
-    (line < target.rate).then(|| finding! {
+    (line < target.rate_of(Direction::Both)).then(|| finding! {
         cause: format!("the link of {} is slower than the target", device.name),
         evidence: format!("{} runs at {line}", device.name),
         scope: Scope::Always,
@@ -174,7 +174,7 @@ fn large_mtu(facts: &Facts, _: &Target) -> Option<Finding> {
 fn shaper(facts: &Facts, target: &Target) -> Option<Finding> {
     let device = facts.host.device.as_ref()?;
     let rate = Rate::bits_per_second(device.discipline.rate_bps()?);
-    (rate < target.rate).then(|| finding! {
+    (rate < target.send_rate).then(|| finding! {
         cause: format!("this host shapes what it sends to {rate}"),
         evidence: format!("{} has {} {}", device.name, device.discipline.kind, device.discipline.parameters),
         scope: Scope::Always,
@@ -230,7 +230,7 @@ fn short_queue(facts: &Facts, _: &Target) -> Option<Finding> {
 
 /// Those of the offloads that are off, from a rate on that makes them matter.
 fn off<'n>(facts: &Facts, target: &Target, names: &[&'n str]) -> Option<Vec<&'n str>> {
-    let device = ethernet(facts).filter(|_| target.rate >= FAST)?;
+    let device = ethernet(facts).filter(|_| target.rate_of(Direction::Both) >= FAST)?;
     let is_off = |name: &&str| device.offloads.get(*name) == Some(&false);
     let off: Vec<&str> = names.iter().copied().filter(is_off).collect();
     (!off.is_empty()).then_some(off)
@@ -292,7 +292,7 @@ fn checksums(facts: &Facts, target: &Target) -> Option<Finding> {
 }
 
 fn single_segments(facts: &Facts, target: &Target) -> Option<Finding> {
-    let device = ethernet(facts).filter(|_| target.rate >= FAST)?;
+    let device = ethernet(facts).filter(|_| target.rate_of(Direction::Both) >= FAST)?;
     // 0 where iproute2 does not show it.
     let few = (1..FEW_SEGMENTS).contains(&device.segments_per_packet);
     few.then(|| finding! {
@@ -320,7 +320,7 @@ fn receive_ring(facts: &Facts, _: &Target) -> Option<Finding> {
 }
 
 fn interrupts(facts: &Facts, target: &Target) -> Option<Finding> {
-    let device = ethernet(facts).filter(|_| target.rate >= VERY_FAST)?;
+    let device = ethernet(facts).filter(|_| target.rate_of(Direction::Both) >= VERY_FAST)?;
     let alone = device.interrupt_processors == Some(1) && facts.host.processors > 1;
     alone.then(|| finding! {
         cause: "one processor takes all interrupts of the card".to_owned(),
@@ -335,7 +335,7 @@ fn interrupts(facts: &Facts, target: &Target) -> Option<Finding> {
 fn governor(facts: &Facts, target: &Target) -> Option<Finding> {
     let governor = facts.host.governor.as_deref()?;
     let saves = matches!(governor, "powersave" | "conservative");
-    (saves && target.rate >= VERY_FAST).then(|| {
+    (saves && target.rate_of(Direction::Both) >= VERY_FAST).then(|| {
         finding! {
             cause: "processors slow down between packets".to_owned(),
             evidence: format!("the governor is {governor}"),

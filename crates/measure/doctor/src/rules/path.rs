@@ -9,7 +9,7 @@ use crate::{
     limits,
     rule::{Check, Rule, finding},
 };
-use units::{Bytes, Rate};
+use units::{Bytes, Duration, Rate};
 
 pub const RULES: &[Rule] = &[
     Rule {
@@ -47,6 +47,30 @@ pub const RULES: &[Rule] = &[
         about: "losses",
         source: "RFC 9438; crate model",
         check: Check::Facts(loss),
+    },
+    Rule {
+        id: "sent-loss",
+        about: "losses of what this host sends",
+        source: "RFC 9438; crate model",
+        check: Check::Facts(sent_loss),
+    },
+    Rule {
+        id: "sent-rate",
+        about: "a rate of what this host sends: a slow link, shaper or policer",
+        source: "Flach et al., SIGCOMM 2016",
+        check: Check::Facts(sent_rate),
+    },
+    Rule {
+        id: "path-bursts",
+        about: "bursts lost at a shallow buffer before a slower link (10G to 1G)",
+        source: "Dovrolis et al., INFOCOM 2001",
+        check: Check::Facts(bursts),
+    },
+    Rule {
+        id: "acknowledgements",
+        about: "acknowledgements that fill the slower direction",
+        source: "RFC 3449, section 2; RFC 9293, section 3.8.6.3",
+        check: Check::Facts(acknowledgements),
     },
     Rule {
         id: "path-policer",
@@ -162,7 +186,7 @@ fn loss(facts: &Facts, _: &Target) -> Option<Finding> {
     let path = facts.path.as_ref().filter(|path| path.shape.loses_often())?;
     let loss = path.loss.filter(|loss| *loss > 0.0)?;
     // A policer's, a full queue's, or too few to be what holds an even rate.
-    if path.rate_bps.is_some() || path.peer_window_bytes.is_some() {
+    if path.rate_bps.is_some() || path.peer_window_bytes.is_some() || path.burst.is_some() {
         return None;
     }
     Some(finding! {
@@ -171,6 +195,79 @@ fn loss(facts: &Facts, _: &Target) -> Option<Finding> {
         scope: Scope::Always,
         direction: Direction::Receive,
         remedy: advised("find the faulty link; meanwhile BBR at the server, several connections, or a depot near this host", Some(Limit::Loss)),
+        gain: Gain::Modelled,
+    })
+}
+
+fn sent_loss(facts: &Facts, _: &Target) -> Option<Finding> {
+    let sent =
+        facts.sent.as_ref().filter(|sent| sent.shape.loses_often() && sent.rate_bps.is_none())?;
+    let loss = sent.loss.filter(|loss| *loss > 0.0)?;
+    Some(finding! {
+        cause: format!("the path loses packets that this host sends: once in {:.0} segments", 1.0 / loss),
+        evidence: format!("{} round trips with losses among {} segments to {}", sent.shape.loss_events, sent.segments, sent.peer),
+        scope: Scope::Always,
+        direction: Direction::Send,
+        remedy: advised("find the faulty link; meanwhile BBR on this host, several connections, or a depot near it", Some(Limit::SentLoss)),
+        gain: Gain::Modelled,
+    })
+}
+
+fn sent_rate(facts: &Facts, target: &Target) -> Option<Finding> {
+    let sent = facts.sent.as_ref()?;
+    let is_below = |bps: &u64| (*bps as f64) < REACHED * target.send_rate.bps() as f64;
+    let rate = sent.rate_bps.filter(is_below)?;
+    let kind = if sent.shape.is_queued(sent.handshake_rtt_us) {
+        "with a queue"
+    } else {
+        "and drops the rest"
+    };
+    Some(finding! {
+        cause: format!("a link, shaper or policer passes {} of what this host sends, {kind}", megabits(rate)),
+        evidence: format!(
+            "an upload to {}: {} round trips with losses, and the round trip went from {:.1} to {:.1} ms",
+            sent.peer, sent.shape.loss_events, f64::from(sent.handshake_rtt_us) / 1e3, f64::from(sent.shape.steady_rtt_us) / 1e3
+        ),
+        scope: Scope::Always,
+        direction: Direction::Send,
+        remedy: advised("it is full: more needs a faster link or another rate limit", Some(Limit::SentRate)),
+        gain: Gain::Modelled,
+    })
+}
+
+fn bursts(facts: &Facts, _: &Target) -> Option<Finding> {
+    let path = facts.path.as_ref()?;
+    let burst = path.burst?;
+    let link = megabits(burst.link_bps);
+    let holds = Rate::bits_per_second(burst.link_bps)
+        .times(Duration::from_micros(path.handshake_rtt_us.into()));
+    Some(finding! {
+        cause: format!("bursts of the server are lost at a shallow buffer, where a fast link meets one of about {link}: slow start ends far below that rate"),
+        evidence: format!(
+            "six connections lost their first segment after {} to {} segments, with {} under way, and without a queue; the path holds {}",
+            burst.least_segments, burst.most_segments, Bytes::new(burst.window_bytes).rounded(), holds.rounded()
+        ),
+        scope: Scope::Always,
+        direction: Direction::Receive,
+        remedy: advised(&format!("at the server: pace below that rate (tc qdisc replace dev DEV root fq maxrate {}mbit) or use BBR; in the network: a larger buffer at the slower port", burst.link_bps / 1_000_000), Some(Limit::Loss)),
+        gain: Gain::NoForm("the model takes losses as independent"),
+    })
+}
+
+fn acknowledgements(facts: &Facts, target: &Target) -> Option<Finding> {
+    let narrow = |direction: &Direction| {
+        limits::acknowledged_rate(facts, target, *direction) < target.rate_of(*direction)
+    };
+    let direction = [Direction::Receive, Direction::Send].into_iter().find(|it| narrow(it))?;
+    let rate = limits::acknowledged_rate(facts, target, direction);
+    let back = target.rate_of(direction.other());
+    let share = limits::acknowledged_share(facts, direction);
+    Some(finding! {
+        cause: format!("acknowledgements fill the slower direction at {}", megabits(rate.bps())),
+        evidence: format!("one for every second segment is {:.1} % of the data's rate, and the other direction has {back}", share * 100.0),
+        scope: Scope::Always,
+        direction: direction,
+        remedy: advised("have acknowledgements merged before the slow link (tc-cake(8), ack-filter), or get a faster return path", Some(Limit::Acknowledgements)),
         gain: Gain::Modelled,
     })
 }
@@ -211,15 +308,15 @@ fn rate(facts: &Facts, target: &Target) -> Option<Finding> {
 
 fn peer_window(facts: &Facts, target: &Target) -> Option<Finding> {
     let path = facts.path.as_ref()?;
-    let bytes = path.peer_window_bytes?;
+    let bytes = path.peer_window_bytes.filter(|_| path.burst.is_none())?;
     let payload = limits::segment(facts, Direction::Receive).0;
     let own = limits::window(&Facts { path: None, ..facts.clone() }, payload, Direction::Receive);
-    let product = target.rate.times(target.round_trip).get() as f64;
+    let product = target.product(Direction::Receive).get() as f64;
     // A window of this host's own has rules of its own.
     let is_own = own.is_some_and(|own| bytes as f64 > REACHED * own.get() as f64);
     let is_unscaled = stripped(path, 0, path.window_scaling);
     (!is_own && !is_unscaled && (bytes as f64) < REACHED * product).then(|| finding! {
-        cause: format!("the server has {} under way at most: its send buffer, or its congestion window", Bytes::new(bytes)),
+        cause: format!("the server has {} under way at most: its send buffer, or its congestion window", Bytes::new(bytes).rounded()),
         evidence: format!("an even rate of {} without loss or queue, over {:.1} ms", megabits(path.shape.steady_bps.unwrap_or(0)), f64::from(path.handshake_rtt_us) / 1e3),
         scope: Scope::Always,
         direction: Direction::Receive,

@@ -54,7 +54,7 @@ fn set_buffer(
     window_of: impl Fn(&Socket) -> Bytes,
     (direction, limit, option): (Direction, Limit, &str),
 ) -> Option<Finding> {
-    let product = target.rate.times(target.round_trip);
+    let product = target.product(direction);
     let socket = facts
         .sockets
         .iter()
@@ -62,11 +62,11 @@ fn set_buffer(
         .min_by_key(|socket| window_of(socket))?;
     let window = window_of(socket);
     (window < product).then(|| finding! {
-        cause: format!("{} sets {option}: {window} are under way at most, and the kernel does not tune that buffer", name(socket)),
+        cause: format!("{} sets {option}: {} are under way at most, and the kernel does not tune that buffer", name(socket), window.rounded()),
         evidence: format!("{} to {}: a buffer of {}", socket.local, socket.peer, Bytes::new(match direction {
             Direction::Receive => socket.receive_buffer_bytes,
             _ => socket.send_buffer_bytes,
-        })),
+        }).rounded()),
         scope: Scope::Always,
         direction: direction,
         remedy: Remedy::Advice(format!("have {} not set {option}", socket.program), Some(limit)),

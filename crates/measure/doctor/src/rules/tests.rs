@@ -1,51 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Each rule with facts made up for it, and their silence on a tuned host.
 
+#[path = "../../tests/doctor/tuned.rs"]
+mod tuned_settings;
+
 use super::{all, find};
 use crate::{
     Target,
-    facts::{Device, Discipline, Facts, KernelVersion, Memory, Path, Route, Socket},
+    facts::{
+        Device, Discipline, Facts, KernelVersion, Memory, Path, Route, Socket,
+        path::{Burst, Sent},
+    },
     finding::Remedy,
 };
 use std::collections::BTreeSet;
 
+/// Settings that a machine has once, and those that not every kernel has in a namespace.
+const OF_MACHINE: [(&str, &str); 11] = [
+    ("net.core.rmem_max", "67108864"),
+    ("net.core.wmem_max", "67108864"),
+    ("net.core.netdev_max_backlog", "1000"),
+    ("net.ipv4.tcp_adv_win_scale", "1"),
+    ("net.ipv4.tcp_allowed_congestion_control", "reno cubic"),
+    ("net.ipv4.tcp_available_congestion_control", "reno cubic bbr"),
+    ("net.ipv4.tcp_congestion_control", "cubic"),
+    ("net.ipv4.tcp_mem", "287898 383866 575796"),
+    ("net.ipv4.tcp_no_metrics_save", "0"),
+    ("net.netfilter.nf_conntrack_count", "7"),
+    ("net.netfilter.nf_conntrack_max", "262144"),
+];
+
 /// A host on which nothing is wrong for a gigabit over 90 ms.
 pub fn tuned() -> Facts {
     let mut facts = Facts::default();
-    for (key, value) in [
-        ("net.core.rmem_max", "67108864"),
-        ("net.core.wmem_max", "67108864"),
-        ("net.core.netdev_max_backlog", "1000"),
-        ("net.ipv4.ip_no_pmtu_disc", "0"),
-        ("net.ipv4.tcp_adv_win_scale", "1"),
-        ("net.ipv4.tcp_allowed_congestion_control", "reno cubic"),
-        ("net.ipv4.tcp_available_congestion_control", "reno cubic bbr"),
-        ("net.ipv4.tcp_congestion_control", "cubic"),
-        ("net.ipv4.tcp_dsack", "1"),
-        ("net.ipv4.tcp_early_retrans", "3"),
-        ("net.ipv4.tcp_ecn", "2"),
-        ("net.ipv4.tcp_frto", "2"),
-        ("net.ipv4.tcp_limit_output_bytes", "4194304"),
-        ("net.ipv4.tcp_low_latency", "0"),
-        ("net.ipv4.tcp_mem", "287898 383866 575796"),
-        ("net.ipv4.tcp_moderate_rcvbuf", "1"),
-        ("net.ipv4.tcp_mtu_probing", "0"),
-        ("net.ipv4.tcp_no_metrics_save", "0"),
-        ("net.ipv4.tcp_no_ssthresh_metrics_save", "1"),
-        ("net.ipv4.tcp_notsent_lowat", "4294967295"),
-        ("net.ipv4.tcp_pacing_ca_ratio", "120"),
-        ("net.ipv4.tcp_pacing_ss_ratio", "200"),
-        ("net.ipv4.tcp_recovery", "1"),
-        ("net.ipv4.tcp_reordering", "3"),
-        ("net.ipv4.tcp_rmem", "4096 131072 67108864"),
-        ("net.ipv4.tcp_sack", "1"),
-        ("net.ipv4.tcp_slow_start_after_idle", "0"),
-        ("net.ipv4.tcp_timestamps", "1"),
-        ("net.ipv4.tcp_window_scaling", "1"),
-        ("net.ipv4.tcp_wmem", "4096 16384 67108864"),
-        ("net.netfilter.nf_conntrack_count", "7"),
-        ("net.netfilter.nf_conntrack_max", "262144"),
-    ] {
+    for (key, value) in tuned_settings::OF_NAMESPACE.into_iter().chain(OF_MACHINE) {
         set(&mut facts, key, value);
     }
     facts.host.kernel = Some(KernelVersion::new(6, 18, 0));
@@ -77,6 +65,10 @@ pub fn set(facts: &mut Facts, key: &str, value: &str) {
     facts.host.settings.insert(key.to_owned(), value.to_owned());
 }
 
+fn kernel(facts: &mut Facts, major: u32, minor: u32, patch: u32) {
+    facts.host.kernel = Some(KernelVersion::new(major, minor, patch));
+}
+
 fn device(facts: &mut Facts) -> &mut Device {
     facts.host.device.as_mut().unwrap()
 }
@@ -101,6 +93,18 @@ fn path(facts: &mut Facts) -> &mut Path {
     facts.path.insert(path)
 }
 
+/// The same of an upload.
+fn sent(facts: &mut Facts) -> &mut Sent {
+    let sent = Sent {
+        peer: "10.0.0.2:80".to_owned(),
+        handshake_rtt_us: 90_000,
+        segments: 100_000,
+        loss: Some(0.0),
+        ..Sent::default()
+    };
+    facts.sent.insert(sent)
+}
+
 fn at_rate(facts: &mut Facts, bps: u64, queued: bool, events: u32) {
     let path = path(facts);
     path.shape.steady_bps = Some(bps);
@@ -121,7 +125,7 @@ type Plant = fn(&mut Facts);
 const PLANTED: [(&str, Plant); 65] = [
     ("window-scaling", |f| set(f, "net.ipv4.tcp_window_scaling", "0")),
     ("receive-autotuning", |f| set(f, "net.ipv4.tcp_moderate_rcvbuf", "0")),
-    ("window-share", |f| { f.host.kernel = Some(KernelVersion::new(6, 1, 0)); set(f, "net.ipv4.tcp_adv_win_scale", "-3"); }),
+    ("window-share", |f| { kernel(f, 6, 1, 0); set(f, "net.ipv4.tcp_adv_win_scale", "-3"); }),
     ("sack", |f| set(f, "net.ipv4.tcp_sack", "0")),
     ("timestamps", |f| set(f, "net.ipv4.tcp_timestamps", "0")),
     ("loss-detection", |f| set(f, "net.ipv4.tcp_recovery", "0")),
@@ -134,7 +138,7 @@ const PLANTED: [(&str, Plant); 65] = [
     ("mtu-always-probed", |f| set(f, "net.ipv4.tcp_mtu_probing", "2")),
     ("idle-restart", |f| set(f, "net.ipv4.tcp_slow_start_after_idle", "1")),
     ("remembered-metrics", |f| set(f, "net.ipv4.tcp_no_ssthresh_metrics_save", "0")),
-    ("remembered-metrics-old", |f| f.host.kernel = Some(KernelVersion::new(4, 19, 0))),
+    ("remembered-metrics-old", |f| kernel(f, 4, 19, 0)),
     ("output-limit", |f| set(f, "net.ipv4.tcp_limit_output_bytes", "4096")),
     ("unsent-limit", |f| set(f, "net.ipv4.tcp_notsent_lowat", "4096")),
     ("pacing-ratio", |f| set(f, "net.ipv4.tcp_pacing_ca_ratio", "50")),
@@ -145,19 +149,19 @@ const PLANTED: [(&str, Plant); 65] = [
     ("fixed-receive-buffer", |f| set(f, "net.core.rmem_max", "212992")),
     ("fixed-send-buffer", |f| set(f, "net.core.wmem_max", "212992")),
     ("memory", |f| f.host.memory = Some(Memory { held_bytes: 383_866 << 12, begins_bytes: 383_866 << 12 })),
-    ("first-receive-buffer", |f| { device(f).mtu = 9000; set(f, "net.ipv4.tcp_mtu_probing", "1"); }),
-    ("slow-autotuning", |f| f.host.kernel = Some(KernelVersion::new(6, 17, 1))),
+    ("first-receive-buffer", |f| { kernel(f, 5, 9, 15); device(f).mtu = 9000; set(f, "net.ipv4.tcp_mtu_probing", "1"); }),
+    ("slow-autotuning", |f| kernel(f, 6, 17, 9)),
     ("backlog", |f| f.host.backlog_drops = Some(12)),
     ("connection-tracking", |f| set(f, "net.netfilter.nf_conntrack_count", "262000")),
     ("congestion-control", |f| set(f, "net.ipv4.tcp_congestion_control", "reno")),
     ("congestion-control", |f| f.host.route = Some(Route { text: "default dev v0 congctl reno".to_owned() })),
     ("loss-and-window", |_| {}),
-    ("unpaced-bbr", |f| { f.host.kernel = Some(KernelVersion::new(4, 9, 0)); set(f, "net.ipv4.tcp_no_metrics_save", "1"); set(f, "net.ipv4.tcp_congestion_control", "bbr"); }),
+    ("unpaced-bbr", |f| { kernel(f, 4, 9, 0); set(f, "net.ipv4.tcp_no_metrics_save", "1"); set(f, "net.ipv4.tcp_congestion_control", "bbr"); }),
     ("remembered-threshold", |f| { f.host.remembered_ssthresh = Some(20); f.host.settings.remove("net.ipv4.tcp_no_ssthresh_metrics_save"); }),
     ("line-rate", |f| device(f).line_rate_bps = Some(100_000_000)),
     ("half-duplex", |f| device(f).is_half_duplex = true),
     ("small-mtu", |f| device(f).mtu = 576),
-    ("large-mtu", |f| { device(f).mtu = 9000; set(f, "net.ipv4.tcp_rmem", "4096 1048576 67108864"); }),
+    ("large-mtu", |f| device(f).mtu = 9000),
     ("shaper", |f| device(f).discipline = Discipline::parse("qdisc tbf 1: root rate 100Mbit burst 32Kb lat 50ms").unwrap()),
     ("shaper", |f| device(f).discipline = Discipline::parse("qdisc fq 1: root limit 10000p maxrate 50Mbit").unwrap()),
     ("emulated-path", |f| device(f).discipline = Discipline::parse("qdisc netem 1: root limit 1000 delay 50ms").unwrap()),
@@ -188,7 +192,11 @@ const PLANTED: [(&str, Plant); 65] = [
 
 /// Those whose facts need more words.
 #[rustfmt::skip]
-const PLANTED_TOO: [(&str, Plant); 5] = [
+const PLANTED_TOO: [(&str, Plant); 9] = [
+    ("sent-loss", |f| { let s = sent(f); s.loss = Some(1e-4); s.shape.loss_events = 10; }),
+    ("sent-rate", |f| { let s = sent(f); s.rate_bps = Some(50_000_000); s.shape.steady_rtt_us = 150_000; }),
+    ("acknowledgements", |_| {}),
+    ("path-bursts", |f| { let p = path(f); p.loss = Some(1e-4); p.shape.loss_events = 10; p.burst = Some(Burst { link_bps: 1_000_000_000, window_bytes: 60_000, least_segments: 70, most_segments: 70 }); }),
     ("path-timestamps", |f| path(f).timestamps = false),
     ("path-packets", |f| { let p = path(f); p.receive_mss = 500; p.packet_bytes = Some(552); }),
     ("path-policer", |f| at_rate(f, 50_000_000, false, 20)),
@@ -200,6 +208,7 @@ fn target(id: &str) -> Target {
     let target: Target = "1gbit@90ms".parse().unwrap();
     match id {
         "loss-and-window" => Target { loss: "0.01%".parse().unwrap(), ..target },
+        "acknowledgements" => "1gbit/10mbit@90ms".parse().unwrap(),
         "governor" | "interrupts" => "10gbit@1ms".parse().unwrap(),
         _ => target,
     }
@@ -235,9 +244,33 @@ fn every_rule_has_a_planted_cause() {
     assert!(all().all(|rule| !rule.about.is_empty() && !rule.source.is_empty()));
 }
 
+/// Linux 5.10 repaired it, and 4.19.164, 5.4.85 and 5.9.16.
+#[test]
+fn first_receive_buffer_is_blamed_before_its_repair() {
+    for (version, is_found) in [
+        ((4, 19, 85), false),
+        ((4, 19, 86), true),
+        ((4, 19, 163), true),
+        ((4, 19, 164), false),
+        ((4, 20, 0), true),
+        ((5, 4, 84), true),
+        ((5, 4, 85), false),
+        ((5, 9, 15), true),
+        ((5, 9, 16), false),
+        ((5, 10, 0), false),
+    ] {
+        let mut facts = tuned();
+        kernel(&mut facts, version.0, version.1, version.2);
+        device(&mut facts).mtu = 9000;
+        let found = find(&facts, &target(""));
+        let ids: Vec<_> = found.iter().map(|finding| finding.id).collect();
+        assert_eq!(ids.contains(&"first-receive-buffer"), is_found, "{version:?}: {ids:?}");
+    }
+}
+
 /// The remedy leaves nothing to find, and its inverse leaves the facts as they were.
 #[test]
-fn remedies_mend_and_their_inverses_restore() {
+fn remedies_help_and_their_inverses_restore() {
     for (id, plant) in PLANTED.iter().chain(&PLANTED_TOO) {
         let mut facts = tuned();
         plant(&mut facts);
@@ -245,14 +278,14 @@ fn remedies_mend_and_their_inverses_restore() {
         let Remedy::Changes(changes) = &found.remedy else { continue };
         let inverses: Option<Vec<_>> =
             changes.iter().map(|change| change.inverse(&facts)).collect();
-        let mut mended = found.mended(&facts);
+        let mut fixed = found.fixed(&facts);
         for inverse in inverses.unwrap_or_else(|| panic!("{id} cannot be taken back")) {
-            inverse.apply(&mut mended);
+            inverse.apply(&mut fixed);
         }
-        assert_eq!(mended, facts, "{id}");
+        assert_eq!(fixed, facts, "{id}");
         // Counters stay, and what was remembered, too.
         let stays = ["backlog", "remembered-threshold"];
-        let left = find(&found.mended(&facts), &target(id));
+        let left = find(&found.fixed(&facts), &target(id));
         assert!(left.is_empty() || stays.contains(id), "{id}: {left:?}");
     }
 }

@@ -52,7 +52,7 @@ fn change_that_was_not_made_is_no_error() {
 }
 
 #[test]
-fn what_somebody_changed_since_stays() {
+fn value_that_was_changed_again_stays() {
     let dir = tempfile::tempdir().unwrap();
     tuned(|| {
         let mut journal = Journal::at(directory(dir.path())).unwrap();

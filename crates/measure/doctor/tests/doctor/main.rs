@@ -6,3 +6,4 @@ mod path;
 mod planted;
 mod repair;
 mod site;
+mod tuned;

@@ -5,10 +5,17 @@ use crate::{
     dial::{Class, PeerHost},
     tcp::Stream,
 };
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::net::TcpStream;
 pub use tokio_rustls::rustls::{self, ClientConfig, ServerConfig};
-use tokio_rustls::rustls::{AlertDescription, CertificateError, InvalidMessage, OtherError};
+use tokio_rustls::rustls::{
+    AlertDescription, CertificateError, ClientConnection, InvalidMessage, OtherError, StreamOwned,
+};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream, rustls::pki_types::ServerName};
 
 /// A client's connection, once the handshake is made.
@@ -35,13 +42,49 @@ pub async fn connect(
     address: SocketAddr,
     host: &PeerHost,
 ) -> io::Result<Stream> {
-    let name = match host {
-        PeerHost::Ip(ip) => ServerName::IpAddress((*ip).into()),
-        PeerHost::Name(name) => ServerName::try_from(name.clone()).map_err(io::Error::other)?,
-    };
+    let name = server_name(host)?;
     let connector = TlsConnector::from(config);
     let shake = async |socket| connector.connect(name, socket).await.map(TlsStream::from);
     Stream::secured(tcp, address, shake).await
+}
+
+/// The same for a program without a runtime, over a connection of its own. Afterwards reads wait as long as the connection
+/// lets them.
+///
+/// # Errors
+/// The handshake failed, or took longer than `time`.
+pub fn connect_blocking(
+    config: Arc<ClientConfig>,
+    mut tcp: std::net::TcpStream,
+    host: &PeerHost,
+    time: Duration,
+) -> io::Result<impl io::Read + io::Write + use<>> {
+    let mut session =
+        ClientConnection::new(config, server_name(host)?).map_err(io::Error::other)?;
+    let (read, write) = (tcp.read_timeout()?, tcp.write_timeout()?);
+    let until = Instant::now() + time;
+    while session.is_handshaking() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        tcp.set_read_timeout(Some(left))?;
+        tcp.set_write_timeout(Some(left))?;
+        session.complete_io(&mut tcp).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+            _ => error,
+        })?;
+    }
+    tcp.set_read_timeout(read)?;
+    tcp.set_write_timeout(write)?;
+    Ok(StreamOwned::new(session, tcp))
+}
+
+fn server_name(host: &PeerHost) -> io::Result<ServerName<'static>> {
+    Ok(match host {
+        PeerHost::Ip(ip) => ServerName::IpAddress((*ip).into()),
+        PeerHost::Name(name) => ServerName::try_from(name.clone()).map_err(io::Error::other)?,
+    })
 }
 
 /// What kind of failure a handshake ended with.

@@ -3,12 +3,14 @@
 //!
 //! Nothing of what comes is kept. A server that sends little or slowly, or no HTTP, holds it for ten seconds at most.
 
-use super::{End, Path, Request, Sample, Shape};
+use super::{
+    End, Path, Request, Sample, Shape, bursts,
+    connection::{Connection, PathError, Secure, Stream, resolve},
+};
 use host::{TcpInfo, tcp_info};
-use socket2::{Domain, Socket, Type};
 use std::{
-    io::{self, ErrorKind, Read, Write},
-    net::{SocketAddr, TcpStream, ToSocketAddrs},
+    io::{self, ErrorKind},
+    net::{SocketAddr, TcpStream},
     time::{Duration, Instant},
 };
 use units::{Rate, text};
@@ -17,12 +19,10 @@ use units::{Rate, text};
 const LONGEST: Duration = Duration::from_secs(10);
 /// The most bytes that are received.
 const MOST_BYTES: u64 = 1_000_000_000;
-/// The longest wait for a connection.
-const CONNECT: Duration = Duration::from_secs(5);
 /// After so long without a byte it has stalled.
 const STALL: Duration = Duration::from_secs(3);
 /// Between two samples.
-const SAMPLE: Duration = Duration::from_millis(20);
+pub(super) const SAMPLE: Duration = Duration::from_millis(5);
 /// The longest header section of a response.
 const MOST_HEAD: usize = 16 << 10;
 /// Header fields of a response.
@@ -32,75 +32,102 @@ const CHUNK: usize = 1 << 20;
 /// Payload of the segments that pass any path (RFC 1122: 576 bytes less headers).
 const SMALL_SEGMENT: u32 = 536;
 /// Headers of IPv4 and TCP with timestamps.
-const HEADERS: u32 = 52;
+pub(super) const HEADERS: u32 = 52;
 /// The smallest payload of a segment that fits usual packets of 1500 bytes over IPv6.
 const USUAL_SEGMENT: u32 = 1420;
 
-/// Why a path was not measured.
-#[derive(Debug, thiserror::Error)]
-pub enum PathError {
-    /// Its name has no address.
-    #[error("{host} has no address: {error}")]
-    Name {
-        /// The name.
-        host: String,
-        /// The resolver's answer.
-        error: io::Error,
-    },
-    /// It does not answer.
-    #[error("{peer} cannot be reached: {error}")]
-    Connect {
-        /// The address.
-        peer: SocketAddr,
-        /// The system's answer.
-        error: io::Error,
-    },
-    /// The connection broke off.
-    #[error("the connection to {peer} broke off: {error}")]
-    Broken {
-        /// The address.
-        peer: SocketAddr,
-        /// The system's answer.
-        error: io::Error,
-    },
-    /// It speaks no HTTP, or does not give the document.
-    #[error("{peer} answers {said}. Give the URL of a large document that it has")]
-    Answer {
-        /// The address.
-        peer: SocketAddr,
-        /// The status, or what came in its place.
-        said: String,
-    },
+/// Measures paths.
+#[derive(Clone, Copy)]
+pub struct Prober<'t> {
+    /// For https URLs.
+    pub tls: &'t dyn Secure,
+    /// The longest that a download takes.
+    pub longest: Duration,
 }
 
-/// Measures the path from a server.
-///
-/// # Errors
-/// It cannot be reached, or does not give the document.
-pub fn probe(request: &Request) -> Result<Path, PathError> {
-    let peer = resolve(request)?;
-    let first = download(peer, request, None)?;
-    let mut path = first.path();
-    if first.is_stalled_at_start() {
-        let second = download(peer, request, Some(SMALL_SEGMENT));
-        path.small_segments_pass = Some(second.is_ok_and(|it| it.received > first.received));
+impl<'t> Prober<'t> {
+    /// With downloads of ten seconds at most.
+    pub fn new(tls: &'t dyn Secure) -> Self {
+        Self { tls, longest: LONGEST }
     }
-    Ok(path)
+
+    /// Measures the path from a server.
+    ///
+    /// # Errors
+    /// It cannot be reached, or does not give the document.
+    pub fn probe(&self, request: &Request) -> Result<Path, PathError> {
+        let peer = resolve(&request.host, request.port)?;
+        let first = self.download(peer, request, None)?;
+        let mut path = first.path();
+        if first.is_stalled_at_start() {
+            let second = self.download(peer, request, Some(SMALL_SEGMENT));
+            path.small_segments_pass = Some(second.is_ok_and(|it| it.received > first.received));
+        }
+        if path.shape.loss_events > 0 && path.rate_bps.is_none() {
+            path.burst = bursts::find(peer, request, self.tls);
+        }
+        Ok(path)
+    }
+
+    /// The mean rate of one download.
+    ///
+    /// # Errors
+    /// As [`probe`](Self::probe).
+    pub fn rate(&self, request: &Request) -> Result<Rate, PathError> {
+        let download = self.download(resolve(&request.host, request.port)?, request, None)?;
+        Ok(Rate::bits_per_second(download.mean_bps().unwrap_or(0)))
+    }
+
+    fn download(
+        &self,
+        peer: SocketAddr,
+        request: &Request,
+        segment: Option<u32>,
+    ) -> Result<Download, PathError> {
+        let connection = Connection::open(peer, request, &request.head, segment, self.tls)?;
+        let broken = |error| PathError::Broken { peer, error };
+        let Connection { tcp, stream, handshake_rtt_us } = connection;
+        let mut reader = Reader::new(stream);
+        let started = Instant::now();
+        let (mut samples, mut last_byte, mut last_sample) = (Vec::new(), started, started);
+        let mut received = 0;
+        let end = loop {
+            let now = Instant::now();
+            match reader.read() {
+                Ok(Some(0)) => break End::Whole,
+                Ok(Some(count)) => {
+                    received += count as u64;
+                    last_byte = Instant::now();
+                }
+                Ok(None) => {}
+                Err(error) => return Err(in_answer(peer, error)),
+            }
+            if now.duration_since(last_sample) >= SAMPLE {
+                last_sample = now;
+                samples.push(sample(&tcp, started, received).map_err(broken)?);
+            }
+            if started.elapsed() >= self.longest || received >= MOST_BYTES {
+                break End::Bound;
+            }
+            if last_byte.elapsed() >= STALL {
+                break End::Stalled;
+            }
+        };
+        let seconds = last_byte.duration_since(started).as_secs_f64();
+        let info = tcp_info(&tcp).map_err(broken)?;
+        if end == End::Whole && reader.status.is_none() {
+            return Err(PathError::Answer { peer, said: "with no response".to_owned() });
+        }
+        Ok(Download { peer, handshake_rtt_us, samples, info, received, seconds, end })
+    }
 }
 
-/// The mean rate of one download.
-///
-/// # Errors
-/// As [`probe`].
-pub fn measure_rate(request: &Request) -> Result<Rate, PathError> {
-    let download = download(resolve(request)?, request, None)?;
-    Ok(Rate::bits_per_second(download.mean_bps().unwrap_or(0)))
-}
-
-fn resolve(request: &Request) -> Result<SocketAddr, PathError> {
-    let failed = |error| PathError::Name { host: request.host.clone(), error };
-    let mut found = (request.host.as_str(), request.port).to_socket_addrs().map_err(failed)?;
-    found.next().ok_or_else(|| failed(ErrorKind::NotFound.into()))
+/// What an error while a response is read says of a path.
+fn in_answer(peer: SocketAddr, error: io::Error) -> PathError {
+    match error.kind() {
+        ErrorKind::InvalidData => PathError::Answer { peer, said: error.to_string() },
+        _ => PathError::Broken { peer, error },
+    }
 }
 
 /// What a download was.
@@ -138,9 +165,9 @@ impl Download {
         };
         let offered = ["tcp_window_scaling", "tcp_sack", "tcp_timestamps"].map(offers);
         // A link that is full, or one that loses what is too much.
-        let is_rate = is_queued || shape.is_even && shape.loses_often();
+        let is_rate = is_queued || shape.is_policed();
         let scales = info.options.window_scaling || !offered[0];
-        let is_window = shape.is_even && !is_rate && scales;
+        let is_window = shape.is_even && !is_rate && !shape.loses_often() && scales;
         let in_flight = |bps: u64| (bps as f64 / 8.0 * f64::from(rtt_us) / 1e6) as u64;
         Path {
             peer: self.peer.to_string(),
@@ -152,6 +179,7 @@ impl Download {
             segments,
             end: self.end,
             small_segments_pass: None,
+            burst: None,
             offered,
             mean_bps: self.mean_bps(),
             shape,
@@ -166,99 +194,54 @@ impl Download {
     }
 }
 
-fn download(
-    peer: SocketAddr,
-    request: &Request,
-    segment: Option<u32>,
-) -> Result<Download, PathError> {
-    let stream = connect(peer, segment).map_err(|error| PathError::Connect { peer, error })?;
-    let broken = |error| PathError::Broken { peer, error };
-    // Its only sample yet is the handshake's.
-    let handshake_rtt_us = tcp_info(&stream).map_err(broken)?.rtt_us;
-    let started = Instant::now();
-    (&stream).write_all(request.head.as_bytes()).map_err(broken)?;
-    let mut reader =
-        Reader { stream: &stream, buffer: vec![0; CHUNK], head: Vec::new(), status: None };
-    let (mut samples, mut last_byte, mut last_sample) = (Vec::new(), started, started);
-    let mut received = 0;
-    let end = loop {
-        let now = Instant::now();
-        match reader.read() {
-            Ok(0) => break End::Whole,
-            Ok(count) => {
-                received += count as u64;
-                last_byte = Instant::now();
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Err(error) if error.kind() == ErrorKind::InvalidData => {
-                return Err(PathError::Answer { peer, said: error.to_string() });
-            }
-            Err(error) => return Err(broken(error)),
-        }
-        if now.duration_since(last_sample) >= SAMPLE {
-            last_sample = now;
-            samples.push(sample(&stream, started, received).map_err(broken)?);
-        }
-        if started.elapsed() >= LONGEST || received >= MOST_BYTES {
-            break End::Bound;
-        }
-        if last_byte.elapsed() >= STALL {
-            break End::Stalled;
-        }
-    };
-    let seconds = last_byte.duration_since(started).as_secs_f64();
-    let info = tcp_info(&stream).map_err(broken)?;
-    if end == End::Whole && reader.status.is_none() {
-        return Err(PathError::Answer { peer, said: "with no response".to_owned() });
-    }
-    Ok(Download { peer, handshake_rtt_us, samples, info, received, seconds, end })
-}
-
-fn connect(peer: SocketAddr, segment: Option<u32>) -> io::Result<TcpStream> {
-    let socket = Socket::new(Domain::for_address(peer), Type::STREAM, None)?;
-    if let Some(segment) = segment {
-        socket.set_tcp_mss(segment)?;
-    }
-    socket.connect_timeout(&peer.into(), CONNECT)?;
-    socket.set_read_timeout(Some(SAMPLE))?;
-    socket.set_write_timeout(Some(CONNECT))?;
-    Ok(socket.into())
-}
-
 fn sample(stream: &TcpStream, started: Instant, bytes: u64) -> io::Result<Sample> {
     let info = tcp_info(stream)?;
     Ok(Sample {
         at_us: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
         bytes,
+        arrived_bytes: u64::from(info.data_segments_in) * u64::from(info.receive_mss),
         out_of_order: info.out_of_order,
         rtt_us: info.receive_rtt_us.unwrap_or(0),
     })
 }
 
 /// Reads a response: its header section with care, its body to forget it.
-struct Reader<'s> {
-    stream: &'s TcpStream,
+pub(super) struct Reader {
+    stream: Box<dyn Stream>,
     buffer: Vec<u8>,
     head: Vec<u8>,
     status: Option<u16>,
 }
 
-impl Reader<'_> {
-    /// Bytes that have come; `InvalidData` where they are no response with the document, with a text that says what.
-    fn read(&mut self) -> io::Result<usize> {
-        let count = self.stream.read(&mut self.buffer)?;
+impl Reader {
+    pub fn new(stream: Box<dyn Stream>) -> Self {
+        Self { stream, buffer: vec![0; CHUNK], head: Vec::new(), status: None }
+    }
+
+    /// How many bytes have come; none where none come for a while. `InvalidData` where they are no response with the document,
+    /// with a text that says what.
+    pub fn read(&mut self) -> io::Result<Option<usize>> {
+        let count = match self.stream.read(&mut self.buffer) {
+            Ok(count) => count,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return Ok(None);
+            }
+            // TLS misses its own end; TCP's is enough here.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => 0,
+            Err(error) => return Err(error),
+        };
         if self.status.is_none() {
             let room = MOST_HEAD.saturating_sub(self.head.len()).min(count);
             self.head.extend_from_slice(&self.buffer[..room]);
             self.status = status_of(&self.head)
                 .map_err(|said| io::Error::new(ErrorKind::InvalidData, said))?;
         }
-        Ok(count)
+        Ok(Some(count))
     }
 }
 
 /// The status of a response that gives the document, or none while its header section is not whole.
-fn status_of(head: &[u8]) -> Result<Option<u16>, String> {
+pub(super) fn status_of(head: &[u8]) -> Result<Option<u16>, String> {
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     let mut response = httparse::Response::new(&mut fields);
     let parsed = response.parse(head).map_err(|error| format!("with no HTTP ({error})"))?;
@@ -285,8 +268,11 @@ fn status_of(head: &[u8]) -> Result<Option<u16>, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::connection::NoTls;
     use super::*;
     use testkit::http_server::Server;
+
+    const PROBER: Prober<'_> = Prober { tls: &NoTls, longest: LONGEST };
 
     fn request(server: &Server) -> Request {
         Request::parse(&server.url("/file")).unwrap()
@@ -295,17 +281,17 @@ mod tests {
     #[test]
     fn download_over_loopback_tells_options_and_rate() {
         let server = Server::start(|_, _, conn| conn.answer("200 OK", &[], &vec![7; 1 << 20]));
-        let path = probe(&request(&server)).unwrap();
+        let path = PROBER.probe(&request(&server)).unwrap();
         assert!(path.window_scaling && path.sack && !path.is_unscaled, "{path:?}");
         assert!(path.mean_bps.unwrap() > 0 && path.end == End::Whole && path.segments > 0);
-        assert!(measure_rate(&request(&server)).unwrap().bps() > 0);
+        assert!(PROBER.rate(&request(&server)).unwrap().bps() > 0);
     }
 
     #[test]
     fn server_without_the_document_is_named() {
         let said = |status: &'static str, fields: &'static [(&'static str, &'static str)]| {
             let server = Server::start(move |_, _, conn| conn.answer(status, fields, b"no"));
-            probe(&request(&server)).unwrap_err().to_string()
+            PROBER.probe(&request(&server)).unwrap_err().to_string()
         };
         assert!(said("404 Not Found", &[]).contains("answers 404"));
         let moved = said("302 Found", &[("Location", "http://other.example/\u{202e}")]);
@@ -321,7 +307,7 @@ mod tests {
             let server = Server::start(move |_, _, conn| {
                 conn.send(&bytes);
             });
-            probe(&request(&server)).unwrap_err().to_string()
+            PROBER.probe(&request(&server)).unwrap_err().to_string()
         };
         assert!(said(b"SSH-2.0-OpenSSH\r\n\r\n".to_vec()).contains("no HTTP"));
         assert!(said(Vec::new()).contains("no response"));
@@ -344,6 +330,6 @@ mod tests {
         let address = listener.local_addr().unwrap();
         drop(listener);
         let request = Request::parse(&format!("http://{address}/")).unwrap();
-        assert!(matches!(probe(&request), Err(PathError::Connect { .. })));
+        assert!(matches!(PROBER.probe(&request), Err(PathError::Connect { .. })));
     }
 }

@@ -10,9 +10,16 @@ pub struct Request {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// The request's header section.
+    /// Whether it is asked over TLS.
+    pub is_tls: bool,
+    /// The header section of a request for the document.
     pub head: String,
+    /// That of an upload to the same URL, of a document that is larger than what is ever sent.
+    pub upload_head: String,
 }
+
+/// The length of a document that no upload of ten seconds sends.
+const ENDLESS: u64 = 1 << 42;
 
 /// Why nothing can be asked.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -20,8 +27,8 @@ pub enum RequestError {
     /// It is neither a URL nor a host.
     #[error("{0:?} is neither a host nor a URL, as in http://files.example.org/large.tar")]
     Text(String),
-    /// TLS hides nothing that matters here, and takes work that would be measured too.
-    #[error("{0}: only http URLs are measured. Give the same document by http")]
+    /// No other scheme is spoken.
+    #[error("{0}: only http and https URLs are measured")]
     Scheme(String),
 }
 
@@ -29,12 +36,13 @@ impl Request {
     /// Of a URL, or of a host alone, whose `/` is asked for.
     ///
     /// # Errors
-    /// It is neither, or no http URL.
+    /// It is neither, or a URL of another scheme.
     pub fn parse(text: &str) -> Result<Self, RequestError> {
         let wrong = || RequestError::Text(text.to_owned());
         let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}/") };
         let uri: Uri = whole.parse().map_err(|_| wrong())?;
-        if uri.scheme() != Some(&Scheme::HTTP) {
+        let is_tls = uri.scheme() == Some(&Scheme::HTTPS);
+        if !is_tls && uri.scheme() != Some(&Scheme::HTTP) {
             return Err(RequestError::Scheme(text.to_owned()));
         }
         let authority = uri.authority().ok_or_else(wrong)?;
@@ -49,12 +57,16 @@ impl Request {
         }
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let agent = concat!("longhaul-doctor/", env!("CARGO_PKG_VERSION"));
+        let common = format!(
+            "Host: {authority}\r\nUser-Agent: {agent}\r\nAccept: */*\r\nConnection: close\r\n"
+        );
         Ok(Self {
             host: authority.host().trim_matches(['[', ']']).to_owned(),
-            port: authority.port_u16().unwrap_or(80),
-            head: format!(
-                "GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {agent}\r\nAccept: */*\r\n\
-                 Accept-Encoding: identity\r\nConnection: close\r\n\r\n"
+            port: authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 }),
+            is_tls,
+            head: format!("GET {path} HTTP/1.1\r\n{common}Accept-Encoding: identity\r\n\r\n"),
+            upload_head: format!(
+                "PUT {path} HTTP/1.1\r\n{common}Content-Length: {ENDLESS}\r\n\r\n"
             ),
         })
     }
@@ -76,6 +88,8 @@ mod tests {
         assert_eq!((request.host.as_str(), request.port), ("10.0.0.1", 80));
         assert!(request.head.starts_with("GET / HTTP/1.1\r\n"));
         assert_eq!(Request::parse("http://[::1]:81/").unwrap().host, "::1");
+        let secure = Request::parse("https://files.example.org/a").unwrap();
+        assert!(secure.is_tls && secure.port == 443 && !request.is_tls);
     }
 
     #[test]
@@ -85,6 +99,6 @@ mod tests {
         {
             assert!(Request::parse(text).is_err(), "{text:?}");
         }
-        assert!(matches!(Request::parse("https://a/"), Err(RequestError::Scheme(_))));
+        assert!(matches!(Request::parse("ftp://a/"), Err(RequestError::Scheme(_))));
     }
 }

@@ -3,8 +3,10 @@
 //!
 //! Segments that come out of order begin behind a hole, so each round trip with new ones is one event of loss, however many
 //! segments it took. The second half of the download is its steady part: by then slow start is over, or nothing is said.
-//! A steady rate that waits in a queue (the round trip has grown) is a link's or shaper's; one that loses without a queue is
-//! a policer's (Flach et al., "An Internet-wide analysis of traffic policing", SIGCOMM 2016); one with neither is a window's.
+//! A steady rate that waits in a queue (the round trip has grown) is a link's or shaper's; one with neither losses nor a queue
+//! is a window's. One that loses without a queue is a policer's if it loses where its tokens are used up (Flach et al., "An
+//! Internet-wide analysis of traffic policing", SIGCOMM 2016): what came beyond the steady rate until then is each time the same.
+//! Losses by chance come at any such excess.
 //! Limits: from the receiver alone; reordering without loss counts as loss.
 
 use super::Sample;
@@ -21,6 +23,9 @@ pub struct Shape {
     pub is_even: bool,
     /// The median round trip of the second half, in microseconds; 0 where the receiver does not know it.
     pub steady_rtt_us: u32,
+    /// How far the excesses over the steady rate at which losses begin are spread, as a share of those of all samples: both as
+    /// standard deviations, of the second half. None with fewer than 10 such losses.
+    pub excess_spread: Option<f64>,
     /// The highest rate of a round trip before the first loss, above twice the steady one; none where there is no such.
     pub burst_bps: Option<u64>,
 }
@@ -35,6 +40,8 @@ const OFTEN: u32 = 10;
 const ALIKE: usize = 6;
 /// How far they may be apart, as a share of their mean.
 const EVEN: f64 = 0.15;
+/// Losses whose excesses are spread by less than this are a policer's.
+const POLICED: f64 = 0.85;
 /// A round trip has grown by a queue if it is so many times that of the handshake.
 pub const QUEUED: f64 = 1.3;
 
@@ -43,7 +50,8 @@ impl Shape {
     pub fn of(samples: &[Sample], rtt_us: u32) -> Self {
         let Some(last) = samples.last() else { return Self::default() };
         let rtt_us = u64::from(rtt_us.max(1));
-        let loss_events = loss_events(samples, rtt_us);
+        let losses = losses(samples, rtt_us);
+        let loss_events = losses.len() as u32;
         if last.at_us / rtt_us < LEAST_ROUND_TRIPS {
             return Self { loss_events, ..Self::default() };
         }
@@ -70,6 +78,10 @@ impl Shape {
             steady_bps: Some(steady as u64),
             is_even,
             steady_rtt_us: rtts.get(rtts.len() / 2).copied().unwrap_or(0),
+            excess_spread: excess_spread(
+                &samples[samples.partition_point(|it| it.at_us < middle)..],
+                &losses,
+            ),
             burst_bps: (early > 2.0 * steady).then_some(early as u64),
         }
     }
@@ -79,25 +91,52 @@ impl Shape {
         self.loss_events >= OFTEN
     }
 
+    /// Whether losses keep the rate even, and come when a policer's tokens are used up, as far as that can be told.
+    pub fn is_policed(&self) -> bool {
+        self.is_even && self.loses_often() && self.excess_spread.is_none_or(|it| it < POLICED)
+    }
+
     /// Whether the steady part waited in a queue.
     pub fn is_queued(&self, handshake_rtt_us: u32) -> bool {
         f64::from(self.steady_rtt_us) > QUEUED * f64::from(handshake_rtt_us)
     }
 }
 
-/// Round trips with new segments out of order.
-fn loss_events(samples: &[Sample], rtt_us: u64) -> u32 {
-    let (mut events, mut known, mut until) = (0, 0, 0);
+/// The first samples of round trips with new segments out of order.
+fn losses(samples: &[Sample], rtt_us: u64) -> Vec<Sample> {
+    let (mut losses, mut known, mut until) = (Vec::new(), 0, 0);
     for sample in samples {
         if sample.out_of_order > known {
             known = sample.out_of_order;
             if sample.at_us >= until {
-                events += 1;
+                losses.push(*sample);
                 until = sample.at_us + rtt_us;
             }
         }
     }
-    events
+    losses
+}
+
+/// See [`Shape::excess_spread`].
+fn excess_spread(samples: &[Sample], losses: &[Sample]) -> Option<f64> {
+    let (first, last) = (samples.first()?, samples.last()?);
+    let bytes = last.arrived_bytes.saturating_sub(first.arrived_bytes) as f64;
+    let per_us = bytes / last.at_us.saturating_sub(first.at_us).max(1) as f64;
+    let excess = |it: &Sample| it.arrived_bytes as f64 - per_us * it.at_us as f64;
+    let all: Vec<f64> = samples.iter().map(excess).collect();
+    // What had arrived before the first segment behind a hole.
+    let before = |loss: &Sample| samples.partition_point(|it| it.at_us < loss.at_us).checked_sub(1);
+    let at_losses: Vec<f64> = losses.iter().filter_map(before).map(|n| all[n]).collect();
+    let all = deviation(&all);
+    let is_told = at_losses.len() >= OFTEN as usize && all > 0.0;
+    is_told.then(|| deviation(&at_losses) / all)
+}
+
+/// The standard deviation.
+fn deviation(values: &[f64]) -> f64 {
+    let n = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt()
 }
 
 /// Bits a second between two times, by the bytes that were there at each.
@@ -135,6 +174,7 @@ mod tests {
             Sample {
                 at_us: n * 20_000,
                 bytes: bytes as u64,
+                arrived_bytes: bytes as u64,
                 out_of_order: out_of_order(at),
                 rtt_us,
             }
@@ -168,6 +208,17 @@ mod tests {
         let trickle = |at: f64| at as u32 * 100 + ((at.fract() * 50.0) as u32).min(3);
         let shape = Shape::of(&download(|_| 80.0, 100_000, trickle), 100_000);
         assert!((10..=11).contains(&shape.loss_events), "{shape:?}");
+    }
+
+    /// A saw of 0.4 s around 80 Mb/s that loses at its top each time is a policer's; one that loses anywhere is not.
+    #[test]
+    fn losses_where_tokens_are_used_up_are_a_policers() {
+        let saw = |at: f64| 60.0 + 40.0 * (at * 2.5).fract();
+        let of = |losses: &dyn Fn(f64) -> u32| Shape::of(&download(saw, 100_000, losses), 100_000);
+        let policed = of(&|at| (at * 2.5) as u32);
+        assert!(policed.is_policed() && policed.excess_spread.is_some(), "{policed:?}");
+        let chance = of(&|at| (at * 3.37) as u32);
+        assert!(chance.loses_often() && chance.is_even && !chance.is_policed(), "{chance:?}");
     }
 
     #[test]
