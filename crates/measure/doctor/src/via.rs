@@ -91,7 +91,11 @@ pub fn compare(
     hops: Vec<Hop>,
     size: Bytes,
 ) -> Result<Comparison, String> {
-    let direct = limits::transfer(facts, target, Direction::Receive);
+    let mut direct = limits::transfer(facts, target, Direction::Receive);
+    // Hops are measured, so the direct path has to be, too: a target may name another one.
+    if let Some(path) = &facts.path {
+        direct.round_trip = Duration::from_micros(path.handshake_rtt_us.max(1).into());
+    }
     let all_us = hops.iter().map(|hop| u64::from(hop.rtt_us)).sum::<u64>().max(1) as f64;
     let payload = direct.payload;
     let without_path = Facts { path: None, ..facts.clone() };
