@@ -212,7 +212,8 @@ mod tests {
         assert!((slow - 1.0).abs() < 0.02, "{slow}");
     }
 
-    /// Without losses, a file takes its set-up, slow start, and its bits over the link.
+    /// Without losses, a file takes its set-up, slow start, and its bits over the link; BBR almost pauses for 0.2 s and a
+    /// round trip in each 10 s, to measure the shortest one.
     #[test]
     fn time_of_a_large_file_is_its_bits_over_the_link() {
         for gigabytes in [1, 100, 10_000] {
@@ -220,7 +221,7 @@ mod tests {
             let seconds = time(&[Transfer { congestion: "bbr", ..transfer() }], size).unwrap();
             let least = size.get() as f64 * 8.0 * 1500.0 / 1448.0 / 1e9;
             let over = seconds.as_secs_f64() - least;
-            assert!(over > 0.2 && over < 2.0 + 0.02 * least, "{gigabytes} GB: {over} s");
+            assert!(over > 0.2 && over < 2.0 + 0.03 * least, "{gigabytes} GB: {over} s");
         }
     }
 

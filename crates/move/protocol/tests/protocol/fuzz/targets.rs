@@ -11,7 +11,8 @@ use longhaul_protocol::{
         Connection, Fields, Framing, NextHop, OutgoingBody, OutgoingRequest, OutgoingResponse,
         PROXY_STATUS, RequestHead, RequestRoute, ResponseHead, chunked as coding,
         hold::{Hold, prime_asked},
-        interim_for, options_for, receipt, reported, request_for, response_for, trailers_for_client,
+        interim_for, options_for, receipt, reported, request_for, response_for,
+        trailers_for_client,
     },
     ticket::{KeySet, Signer, TicketError, TicketRoute, UnixTime},
 };
