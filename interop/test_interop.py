@@ -5,7 +5,7 @@ import json, os, pathlib, signal, socket, subprocess, sys, tempfile, time
 
 from test_lsl import CODE, LSL, Relay, free_port
 
-LATEST = time.monotonic() + 170
+LATEST = time.monotonic() + 380
 GROUP, LARGE = 262144, os.urandom(20_000_000)
 
 

@@ -12,7 +12,7 @@ fn run(script: &str, arguments: &[&str]) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../interop");
     // Each check has limits of its own; this one is for what they forget.
     let output = Command::new("timeout")
-        .args(["--kill-after=5", "180", PYTHON, script])
+        .args(["--kill-after=5", "400", PYTHON, script])
         .args(arguments)
         .current_dir(folder)
         .env("PYTHONDONTWRITEBYTECODE", "1")

@@ -29,7 +29,8 @@ fn openssl(dir: &Path, arguments: &[&str], input: &str) -> String {
 pub fn make_certificate(dir: &Path) {
     let names = "subjectAltName=DNS:localhost,IP:127.0.0.1";
     let request = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"];
-    let subject = ["-subj", "/CN=localhost", "-addext", names];
+    let server = "basicConstraints=critical,CA:FALSE";
+    let subject = ["-subj", "/CN=localhost", "-addext", names, "-addext", server];
     let files = ["-keyout", "own.key", "-out", "own.pem"];
     openssl(dir, &[&request[..], &subject, &files].concat(), "");
 }

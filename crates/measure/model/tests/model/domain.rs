@@ -20,6 +20,8 @@ fn flows_without_a_form_say_why() {
         ("", "cc=lh_libra", "capacity"),
         ("loss=0.1%", "cc=lh_htcp", "depends on how its throughput moved"),
         ("loss=20%", "cc=bbr", "its estimate of the rate suffers"),
+        ("loss=50%", "cc=cubic", "many losses end in timeouts"),
+        ("loss=3%", "cc=reno", "many losses end in timeouts"),
         ("discipline=codel", "cc=reno", "use a taildrop queue"),
         ("loss={gilbert_elliott={p=\"1%\",r=\"10%\"}}", "cc=reno", "in bursts"),
     ] {

@@ -21,11 +21,12 @@ const LENGTH: usize = 40 << 20;
 
 /// An origin that sends much as fast as it can.
 fn fast() -> Scripted {
-    Scripted::new(|mut stream, _| {
+    let body = vec![b'x'; LENGTH];
+    Scripted::new(move |mut stream, _| {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         // The client may have gone.
-        let _ = stream.write_all(&noise(5, LENGTH));
+        let _ = stream.write_all(&body);
     })
 }
 
