@@ -108,8 +108,12 @@ mod tests {
         let mut receipt = Receipt::default();
         let mut row = Row { bytes: 250_000, ..Row::default() };
         let time = Duration::from_secs(2);
-        client.into_iter().for_each(|cause| row.client.add(cause, time));
-        upstream.into_iter().for_each(|cause| row.upstream.add(cause, time));
+        if let Some(cause) = client {
+            row.client.add(cause, time);
+        }
+        if let Some(cause) = upstream {
+            row.upstream.add(cause, time);
+        }
         receipt.add(Duration::ZERO, time, &row);
         receipt
     }

@@ -171,16 +171,15 @@ impl Http {
                 request = request.header(name, value);
             }
             let response = self.send(request, &url).await?;
-            match redirection(&response, &url)? {
-                Some(next) => url = self.follow(&url, next)?,
-                None => {
-                    let promised = token.filter(|_| is_promised(&response));
-                    let (mut answer, body) = read(response)?;
-                    answer.receipts =
-                        promised.and_then(|token| url.join(&format!("{RECEIPTS}{token}")).ok());
-                    return Ok((answer, body));
-                }
+            if let Some(next) = redirection(&response, &url)? {
+                url = self.follow(&url, next)?;
+                continue;
             }
+            let promised = token.filter(|_| is_promised(&response));
+            let (mut answer, body) = read(response)?;
+            answer.receipts =
+                promised.and_then(|token| url.join(&format!("{RECEIPTS}{token}")).ok());
+            return Ok((answer, body));
         }
         Err(Error::Redirect(format!("more than {MAX_REDIRECTS} redirects")).into())
     }

@@ -87,7 +87,9 @@ impl Chain {
             rows.push((time, sorted(&shares)));
         }
         let time: f64 = total.values().sum();
-        total.values_mut().for_each(|part| *part /= time);
+        for part in total.values_mut() {
+            *part /= time;
+        }
         let total = sorted(&total);
         let confidence = total.first().map_or(0.0, |first| {
             let blamed = rows.iter().filter(|(_, row)| blamed_hop(row) == Some(first.hop));
@@ -131,7 +133,9 @@ impl Chain {
 /// The hop with the largest part, over all causes.
 fn blamed_hop(row: &[Blame]) -> Option<usize> {
     let mut by_hop: BTreeMap<usize, f64> = BTreeMap::new();
-    row.iter().for_each(|blame| *by_hop.entry(blame.hop).or_default() += blame.share);
+    for blame in row {
+        *by_hop.entry(blame.hop).or_default() += blame.share;
+    }
     by_hop.into_iter().max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(hop, _)| hop)
 }
 
@@ -275,7 +279,9 @@ mod tests {
         for second in 0..SECONDS {
             let mut row = Row { bytes: 1, ..Row::default() };
             for (to, times) in [(&mut row.client, client), (&mut row.upstream, upstream)] {
-                times.iter().for_each(|(cause, ms)| to.add(*cause, Duration::from_millis(*ms)));
+                for (cause, ms) in times {
+                    to.add(*cause, Duration::from_millis(*ms));
+                }
             }
             receipt.add(Duration::from_secs(second), Duration::from_secs(second + 1), &row);
         }
