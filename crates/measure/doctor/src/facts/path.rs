@@ -23,27 +23,12 @@ pub use self::{
     connection::{NoTls, PathError, Secure, Stream, round_trip_us},
     download::Prober,
     request::{Request, RequestError},
-    shape::Shape,
+    shape::{Sample, Shape},
     upload::{Sent, upload},
 };
 
 use crate::outside_limit::Limit;
 use serde::Serialize;
-
-/// A moment of a download.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Sample {
-    /// Since the request was sent.
-    pub at_us: u64,
-    /// Bytes received until then.
-    pub bytes: u64,
-    /// Bytes that had arrived until then, those behind holes included.
-    pub arrived_bytes: u64,
-    /// Segments received until then in another order than sent.
-    pub out_of_order: u32,
-    /// The round trip as the receiver sees it, 0 before it was measured.
-    pub rtt_us: u32,
-}
 
 /// How a download ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

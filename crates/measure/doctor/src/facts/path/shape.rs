@@ -9,8 +9,22 @@
 //! Losses by chance come at any such excess.
 //! Limits: from the receiver alone; reordering without loss counts as loss.
 
-use super::Sample;
 use serde::Serialize;
+
+/// A moment of a download.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Sample {
+    /// Since the request was sent.
+    pub at_us: u64,
+    /// Bytes received until then.
+    pub bytes: u64,
+    /// Bytes that had arrived until then, those behind holes included.
+    pub arrived_bytes: u64,
+    /// Segments received until then in another order than sent.
+    pub out_of_order: u32,
+    /// The round trip as the receiver sees it, 0 before it was measured.
+    pub rtt_us: u32,
+}
 
 /// What is seen of a download.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
