@@ -121,6 +121,9 @@ impl Change {
             Self::Discipline { device, words } => {
                 format!("tc qdisc replace dev {device} root {words}")
             }
+            Self::Route { words, before } if is_remembered(words, before) => {
+                format!("ip route replace {words} && ip tcp_metrics flush all")
+            }
             Self::Route { words, .. } => format!("ip route replace {words}"),
             Self::Governor { name } => {
                 format!("echo {name} | tee {PROCESSORS}/cpu*/cpufreq/scaling_governor")
@@ -239,10 +242,14 @@ impl Change {
                 arguments.extend(words.split_whitespace());
                 iproute::tc(&arguments).map(drop).map_err(io::Error::other)
             }
-            Self::Route { words, .. } => {
+            Self::Route { words, before } => {
                 let mut arguments = vec!["route", "replace"];
                 arguments.extend(words.split_whitespace());
-                by_ip(&arguments)
+                by_ip(&arguments)?;
+                if is_remembered(words, before) {
+                    by_ip(&["tcp_metrics", "flush", "all"])?;
+                }
+                Ok(())
             }
             Self::Governor { name } => {
                 for processor in fs::read_dir(PROCESSORS)?.flatten() {
@@ -301,6 +308,11 @@ impl Change {
             }
         })
     }
+}
+
+/// Whether the kernel copies something of one of these routes to what it remembers of peers, for an hour: a locked window.
+fn is_remembered(words: &str, before: &str) -> bool {
+    [words, before].iter().any(|text| Route { text: (*text).to_owned() }.is_locked("cwnd"))
 }
 
 /// The words of a route, in whatever order ip prints them.

@@ -22,6 +22,8 @@ pub const DURATION: Duration = Duration::from_secs(10);
 const ENOUGH_ROUND_TRIPS: u64 = 2000;
 /// The largest window without window scaling (RFC 7323).
 const UNSCALED: Bytes = Bytes::new(65_535);
+/// The largest shift of a window (RFC 7323).
+const MAX_SCALE: u32 = 14;
 /// The window that the kernel leaves a socket while it is short of memory (`tcp_adjust_rcv_ssthresh`).
 const SEGMENTS_IN_PRESSURE: u64 = 4;
 /// The first window (RFC 6928).
@@ -175,6 +177,22 @@ pub fn receive_buffer(facts: &Facts) -> Option<Bytes> {
     Some(Bytes::new(if is_fixed { first.min(most) } else { most }))
 }
 
+/// The window that the route allows: the kernel chooses the scale of windows by its value (`tcp_select_initial_window`), and from
+/// then on announces up to the most that fits the scale, which may be nearly twice as much.
+pub fn route_window(facts: &Facts) -> Option<Bytes> {
+    let value = facts.host.route.as_ref()?.number("window").filter(|value| *value > 0)?;
+    let scale = value.ilog2().saturating_sub(UNSCALED.get().ilog2());
+    Some(Bytes::new(UNSCALED.get() << scale.min(MAX_SCALE)))
+}
+
+/// The congestion window that the route allows, in segments. The kernel takes it from what it remembers of the peer
+/// (`tcp_init_metrics`), so it is none where nothing is remembered.
+pub fn locked_window(facts: &Facts) -> Option<u64> {
+    let route = facts.host.route.as_ref().filter(|route| route.is_locked("cwnd"))?;
+    let forgets = facts.host.number("net.ipv4.tcp_no_metrics_save").is_some_and(|it| it != 0);
+    route.number("cwnd").filter(|value| *value > 0 && !forgets)
+}
+
 /// The window that this host allows, by all its limits.
 pub fn window(facts: &Facts, payload: Bytes, direction: Direction) -> Option<Bytes> {
     let host = &facts.host;
@@ -192,11 +210,10 @@ pub fn window(facts: &Facts, payload: Bytes, direction: Direction) -> Option<Byt
         let left = segments(SEGMENTS_IN_PRESSURE);
         limits.push(if pressed { left } else { Bytes::new(memory.begins_bytes) });
     }
-    let route = host.route.as_ref();
     match direction {
         Direction::Receive => {
             limits.extend(receive_buffer(facts).map(|buffer| buffer.scale(receive_share(facts))));
-            limits.extend(route.and_then(|route| route.number("window")).map(Bytes::new));
+            limits.extend(route_window(facts));
             let set = facts.sockets.iter().filter(|socket| socket.sets_receive_buffer);
             let share = receive_share(facts);
             limits.extend(set.map(|socket| Bytes::new(socket.receive_buffer_bytes).scale(share)));
@@ -208,8 +225,7 @@ pub fn window(facts: &Facts, payload: Bytes, direction: Direction) -> Option<Byt
             limits.extend(
                 set.map(|socket| buffers::send_window(Bytes::new(socket.send_buffer_bytes))),
             );
-            let locked = route.filter(|route| route.is_locked("cwnd"));
-            limits.extend(locked.and_then(|route| route.number("cwnd")).map(segments));
+            limits.extend(locked_window(facts).map(segments));
         }
     }
     limits.into_iter().min()
@@ -249,6 +265,32 @@ mod tests {
         // A kernel that measures the share has more of the same buffer.
         facts.host.kernel = Some(KernelVersion::new(6, 18, 0));
         assert!(mbps(&facts, Direction::Receive) > predicted * 1.2);
+    }
+
+    /// As seen on Linux 6.18: 131 072 let 262 140 bytes through, 98 304 half of that.
+    #[test]
+    fn window_of_a_route_is_rounded_up_by_its_scale() {
+        for (value, window) in [
+            (131_072, 262_140),
+            (98_304, 131_070),
+            (65_535, 65_535),
+            (1000, 65_535),
+            (1 << 40, 65_535 << 14),
+        ] {
+            let mut facts = Facts::default();
+            facts.host.route = Some(Route { text: format!("10.0.0.0/8 dev e window {value}") });
+            assert_eq!(route_window(&facts), Some(Bytes::new(window)), "{value}");
+        }
+    }
+
+    #[test]
+    fn locked_window_needs_what_is_remembered_of_peers() {
+        let locked = "10.0.0.0/8 dev e cwnd lock 50".to_owned();
+        let mut facts = with(&[("tcp_no_metrics_save", "0")]);
+        facts.host.route = Some(Route { text: locked });
+        assert_eq!(locked_window(&facts), Some(50));
+        facts.host.settings.insert("net.ipv4.tcp_no_metrics_save".to_owned(), "1".to_owned());
+        assert_eq!(locked_window(&facts), None);
     }
 
     /// `tcp_win_from_space` of Linux 6.1, by its shifts.

@@ -6,6 +6,7 @@ use crate::{
     change::Change,
     facts::Facts,
     finding::{Direction, Finding, Gain, Remedy, Scope},
+    limits,
     rule::{Check, Rule, finding},
 };
 
@@ -19,7 +20,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "route-cwnd",
         about: "a locked congestion window on the route",
-        source: SOURCE,
+        source: "ip-route(8); Linux, tcp_metrics; crate model",
         check: Check::Facts(cwnd),
     },
     Rule {
@@ -70,16 +71,19 @@ fn metric(
 }
 
 fn window(facts: &Facts, _: &Target) -> Option<Finding> {
-    let cause = |value| format!("the route holds the receive window to {value} bytes");
-    metric(facts, "window", |value| value > 0, Direction::Receive, cause)
+    let window = limits::route_window(facts)?;
+    let cause = |_| format!("the route holds the receive window to {window}");
+    metric(facts, "window", |_| true, Direction::Receive, cause)
 }
 
 fn cwnd(facts: &Facts, _: &Target) -> Option<Finding> {
-    if !facts.host.route.as_ref()?.is_locked("cwnd") {
-        return None;
-    }
-    let cause = |value| format!("the route holds the congestion window to {value} segments");
-    metric(facts, "cwnd", |value| value > 0, Direction::Send, cause)
+    limits::locked_window(facts)?;
+    let cause = |value| {
+        format!(
+            "the route holds the congestion window to {value} segments, in all connections to a peer but the first"
+        )
+    };
+    metric(facts, "cwnd", |_| true, Direction::Send, cause)
 }
 
 fn initcwnd(facts: &Facts, _: &Target) -> Option<Finding> {
