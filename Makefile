@@ -120,7 +120,10 @@ study-simulated: deps-test build
 	scripts/study 001-figure-10
 	scripts/study 001-table-3
 	scripts/study 001-table-4
+	scripts/study 003-figure-05
+	scripts/study 003-figure-10
 	scripts/study 003-figure-11
+	scripts/study 003-figure-28
 	scripts/study 004-parallel-streams
 	scripts/study 004-12x1g
 	scripts/study 004-3000mb
