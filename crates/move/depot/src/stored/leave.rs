@@ -316,7 +316,8 @@ impl<'s> Storing<'s> {
         }
         match self.job.grants.most {
             Some(most) if length > most => {
-                let text = format!("the ticket is for at most {most} bytes, and the session has more");
+                let text =
+                    format!("the ticket is for at most {most} bytes, and the session has more");
                 Err(Refused::no_space(text).into())
             }
             _ => Ok(()),

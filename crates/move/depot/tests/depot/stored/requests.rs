@@ -73,8 +73,7 @@ async fn owner_lists_extends_and_drops() {
     let shorter = ask(&depot, 1, Request::Extend { session: id(1), life_s: 1 }).await.unwrap();
     assert_eq!(shorter, extended);
     for life_s in [2 * DAY_S + 60, u64::MAX] {
-        let (code, text) =
-            ended(ask(&depot, 1, Request::Extend { session: id(1), life_s }).await);
+        let (code, text) = ended(ask(&depot, 1, Request::Extend { session: id(1), life_s }).await);
         assert!(code == EndCode::Application && text.contains("172800 s after"), "{text}");
     }
     let long = Request::Leave { collector: public(2), bytes: None, life_s: 2 * DAY_S + 60 };
@@ -98,8 +97,7 @@ async fn sessions_expire_but_not_while_they_are_read() {
     let short = Request::Leave { collector: public(2), bytes: None, life_s: 4 };
     let left = now_s();
     leave_as(depot.address, id(1), short, &content).await.unwrap();
-    let collecting =
-        begin(depot.address, fresh(), 2, Request::Collect { session: id(1), from: 0 });
+    let collecting = begin(depot.address, fresh(), 2, Request::Collect { session: id(1), from: 0 });
     collecting.end();
     collecting.greeted().await.unwrap();
     while now_s() < left + 5 {

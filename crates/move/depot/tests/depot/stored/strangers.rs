@@ -22,7 +22,12 @@ fn to_store(name: SessionId) -> Open {
 }
 
 /// A HELLO with this note, and the first record that answers it.
-fn hello(depot: &Daemon, name: SessionId, note: Vec<u8>, random: [u8; 32]) -> (RecordKind, Vec<u8>, TcpStream) {
+fn hello(
+    depot: &Daemon,
+    name: SessionId,
+    note: Vec<u8>,
+    random: [u8; 32],
+) -> (RecordKind, Vec<u8>, TcpStream) {
     let mut stream = asked(depot, &to_store(name));
     let terms = Terms { limit: 1 << 20, note };
     let greeting = Greeting::new(name, random, b"", &terms, None);
@@ -97,7 +102,12 @@ async fn recorded_requests_change_nothing() {
         let (kind, _, mut stream) = hello(&depot, name, note, random);
         assert_eq!(kind, RecordKind::Welcome, "{request:?}");
         // Who has the recording alone makes up a proof, and is let go.
-        stream.write_all(&record(RecordKind::Confirm, &[255, 0, 32].iter().chain(&[7; 32]).copied().collect::<Vec<u8>>())).unwrap();
+        stream
+            .write_all(&record(
+                RecordKind::Confirm,
+                &[255, 0, 32].iter().chain(&[7; 32]).copied().collect::<Vec<u8>>(),
+            ))
+            .unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest);
@@ -166,7 +176,10 @@ async fn names_from_the_network_never_reach_a_path() {
         assert_eq!(names.len(), 4);
         for name in names {
             let name = name.unwrap().file_name().into_string().unwrap();
-            assert!(name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit()), "{name}");
+            assert!(
+                name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit()),
+                "{name}"
+            );
         }
     }
     assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 1);
@@ -177,8 +190,7 @@ async fn collected_session_takes_no_bytes() {
     let place = Place::new();
     let depot = place.depot("");
     leave(&depot, id(1), &noise(1, 100)).await.unwrap();
-    let collecting =
-        begin(depot.address, fresh(), 2, Request::Collect { session: id(1), from: 0 });
+    let collecting = begin(depot.address, fresh(), 2, Request::Collect { session: id(1), from: 0 });
     let _ = collecting.write(b"more").await;
     collecting.end();
     let outcome = collecting.closed().await;
