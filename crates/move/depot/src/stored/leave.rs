@@ -104,7 +104,7 @@ impl Leave {
     /// Stores the stream of an initiator that has proved itself.
     pub(super) async fn serve(self, job: &Job, session: &Session) -> Result<(), Stop> {
         session.end();
-        let turn = job.stored.leaving.take(self.wanted.session).await;
+        let turn = job.stored.leaving.take((self.wanted.session, job.signer)).await;
         if self.kept().bytes.is_some() {
             return confirm_complete(job, session).await;
         }
