@@ -48,10 +48,8 @@ async fn sender_that_begins_again_continues_behind_what_is_on_disk() {
     let place = Place::new();
     let depot = place.depot("");
     let content = noise(2, 2_000_000);
-    let short = Options {
-        patience: Duration::from_secs(1),
-        ..options(to_leave(Some(2_000_000)), 1)
-    };
+    let short =
+        Options { patience: Duration::from_secs(1), ..options(to_leave(Some(2_000_000)), 1) };
     let nothing = Outgoing::Window(Window::default());
     let first = Session::begin(id(1), route(depot.address), nothing, short);
     first.write(&content[..700_000]).await.unwrap();
@@ -108,8 +106,7 @@ async fn session_continues_after_its_depot_was_killed() {
     let kept = &list(&depot, 1).await[0];
     assert!(kept.bytes >= before.bytes && kept.bytes < LENGTH as u64 && !kept.complete, "{kept:?}");
     let request = to_leave(Some(LENGTH as u64));
-    let second =
-        Session::send_as(address, id(1), request, Outgoing::Stored(content.clone()));
+    let second = Session::send_as(address, id(1), request, Outgoing::Stored(content.clone()));
     second.sent().await.unwrap();
     assert_eq!(second.statistics().resumed_bytes, kept.bytes);
     assert!(collect(&depot, id(1), 2, 0).await.unwrap().1 == content.0);

@@ -72,8 +72,7 @@ async fn damaged_bytes_never_reach_a_receiver() {
     let mut bytes = fs::read(&data).unwrap();
     bytes[200_000] ^= 1;
     fs::write(&data, bytes).unwrap();
-    let collecting =
-        begin(depot.address, fresh(), 2, Request::Collect { session: id(1), from: 0 });
+    let collecting = begin(depot.address, fresh(), 2, Request::Collect { session: id(1), from: 0 });
     collecting.end();
     let mut got = Vec::new();
     let error = loop {
