@@ -107,7 +107,7 @@ pub(crate) async fn serve(
         },
     };
     let withdrawn = wait(is_over, &live, &socket).await;
-    end(entry, served.as_deref(), withdrawn);
+    end(entry, served.as_deref(), withdrawn).await;
 }
 
 /// A connection that has said what it wants.
@@ -184,11 +184,15 @@ fn refused(entry: Entry, error: &NoSession) {
     entry.refused(&Fault::bad_request(error.to_string()));
 }
 
-fn end(entry: Entry, served: Option<&Served>, withdrawn: Option<Withdrawal>) {
+async fn end(entry: Entry, served: Option<&Served>, withdrawn: Option<Withdrawal>) {
     if let Some(why) = withdrawn {
         return entry.withdrawn(&why);
     }
-    match served.and_then(Served::fate) {
+    let fate = match served {
+        Some(served) => served.fate().await,
+        None => None,
+    };
+    match fate {
         Some(Fate::Done) => entry.session_ended(SessionEnd::Closed),
         Some(Fate::Refused(fault)) => entry.refused(fault),
         None => {

@@ -48,6 +48,12 @@ impl Job {
     }
 }
 
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.served.settle();
+    }
+}
+
 /// Does what may wait for a disk on a thread for that. If the depot stops meanwhile, that is as if the store were closed.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,

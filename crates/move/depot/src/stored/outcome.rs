@@ -7,8 +7,15 @@ use protocol::{
     session::{record::EndCode, request::RequestError},
 };
 use relay::copy::Progress;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::{
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
 use store::StoreError;
+use tokio::{sync::watch, time::timeout};
+
+/// How long a session may take to learn that its connection has ended as it should.
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// Why something is not done: the code and the text in END, and a status of HTTP for the log.
 #[derive(Debug, Clone)]
@@ -42,6 +49,8 @@ pub(super) struct Served {
     /// Where bytes of the connection in use are counted: from the client, and to it.
     counted: Mutex<[Arc<Progress>; 2]>,
     fate: OnceLock<Fate>,
+    /// Whether there is a fate, or will be none.
+    settled: watch::Sender<bool>,
 }
 
 impl Refused {
@@ -123,7 +132,8 @@ impl From<::session::Error> for Stop {
 impl Served {
     /// By a connection whose bytes are counted there: from the client, and to it.
     pub(super) fn new(counted: [Arc<Progress>; 2]) -> Self {
-        Self { counted: Mutex::new(counted), fate: OnceLock::new() }
+        let settled = watch::Sender::new(false);
+        Self { counted: Mutex::new(counted), fate: OnceLock::new(), settled }
     }
 
     /// Another connection is in use.
@@ -141,12 +151,22 @@ impl Served {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)[1].count(bytes as u64);
     }
 
-    /// It has ended in this way; the first one counts. Called before its initiator learns of it.
+    /// It has ended in this way; the first one counts.
     pub(super) fn ended(&self, fate: Fate) {
         let _ = self.fate.set(fate);
+        self.settle();
     }
 
-    pub(super) fn fate(&self) -> Option<&Fate> {
+    /// Whatever has not been said of it by now is not.
+    pub(super) fn settle(&self) {
+        self.settled.send_replace(true);
+    }
+
+    /// How it has ended, as seen by a connection that is over. A session that only waits for another one has no end yet, so this
+    /// waits for a moment.
+    pub(super) async fn fate(&self) -> Option<&Fate> {
+        let mut settled = self.settled.subscribe();
+        let _ = timeout(MOMENT, settled.wait_for(|settled| *settled)).await;
         self.fate.get()
     }
 }

@@ -196,6 +196,11 @@ fn ended<T: std::fmt::Debug>(outcome: Result<T, Error>) -> (EndCode, String) {
     }
 }
 
+/// What the status page says of the store.
+fn state(depot: &Daemon) -> longhaul_depot::status::StoreState {
+    tokio::task::block_in_place(|| depot.status()).store.unwrap()
+}
+
 fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }

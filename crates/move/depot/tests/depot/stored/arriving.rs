@@ -147,7 +147,7 @@ async fn store_of_another_process_is_not_used() {
     let answer = crate::sessions::peers::refused(&second, &open.to_bytes().unwrap());
     assert_eq!(answer.status, 503, "{answer:?}");
     second.await_log(&["refused", "status=503", &format!("process {} uses it", first.pid())]);
-    assert!(!second.status().store.unwrap().open);
+    assert!(!state(&second).open);
     // It opens the store once the first has gone.
     drop(first);
     second.await_log(&["store opened", "sessions=1"]);

@@ -46,7 +46,10 @@ async fn lost_journal_loses_no_session() {
     leave(&depot, id(1), &content).await.unwrap();
     let half = begin(depot.address, id(2), 1, to_leave(None));
     half.write(&content).await.unwrap();
-    while list(&depot, 1).await.iter().any(|session| session.bytes < 500_000) {
+    let both = |sessions: &[StoredSession]| {
+        sessions.len() == 2 && sessions.iter().all(|session| session.bytes == 500_000)
+    };
+    while !both(&list(&depot, 1).await) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     kill(depot);

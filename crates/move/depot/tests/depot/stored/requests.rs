@@ -23,7 +23,7 @@ async fn left_session_is_collected_with_either_key_and_from_any_byte() {
     assert!(code == EndCode::Application && text.contains("3000001 bytes"), "{text}");
     depot.await_log(&["ended", "SESSION", &format!("store leave {}", id(1))]);
     depot.await_log(&["ended", &format!("store collect {}", id(1)), "bytes=3000001"]);
-    let store = depot.status().store.unwrap();
+    let store = state(&depot);
     assert_eq!((store.open, store.sessions, store.refused), (true, 1, 1));
     assert!(store.used_bytes > 3_000_001 && store.size_bytes == 1 << 30);
 }
@@ -53,7 +53,7 @@ async fn length_need_not_be_known_and_digests_are_compared() {
 #[tokio::test(flavor = "multi_thread")]
 async fn owner_lists_extends_and_drops() {
     let place = Place::new();
-    let depot = place.depot("longest_life = \"2d\"\n");
+    let depot = place.depot("longest_life = \"48h\"\n");
     for n in 1..=3 {
         leave(&depot, id(n), &[n]).await.unwrap();
     }

@@ -36,7 +36,7 @@ async fn fifty_at_once_get_the_quota_and_no_more() {
         }
     }
     assert_eq!((stored, refused), (10, 40));
-    let store = depot.status().store.unwrap();
+    let store = state(&depot);
     assert_eq!((store.sessions, store.refused), (10, 40));
     assert!(store.used_bytes <= 11 * MB);
 }
@@ -101,7 +101,7 @@ async fn more_bytes_than_were_announced_are_not_stored() {
     // Fewer are all there are.
     leave_as(depot.address, id(2), to_leave(Some(100 * MB)), b"few").await.unwrap();
     assert_eq!(list(&depot, 1).await[0].bytes, 3);
-    assert!(depot.status().store.unwrap().used_bytes < MB);
+    assert!(state(&depot).used_bytes < MB);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,7 +115,7 @@ async fn slow_sender_is_ended_and_its_reservation_given_back() {
     assert!(code == EndCode::Application && text.contains("limits.least_rate"), "{text}");
     let left = until_stored(&depot, |left| left.reserved == 5000).await;
     assert_eq!((left.bytes, left.complete), (5000, false));
-    assert!(depot.status().store.unwrap().used_bytes < MB);
+    assert!(state(&depot).used_bytes < MB);
     // It goes on where it was.
     let content = [noise(1, 5000), noise(2, 5000)].concat();
     leave(&depot, id(1), &content).await.unwrap();

@@ -117,7 +117,7 @@ async fn recorded_requests_change_nothing() {
     assert_eq!(sessions.len(), 1, "{sessions:?}");
     assert!(sessions[0].expires_s <= now_s() + DAY_S);
     assert_eq!(collect(&depot, id(1), 2, 0).await.unwrap().1, b"kept");
-    assert!(depot.status().store.unwrap().used_bytes < 1 << 20);
+    assert!(state(&depot).used_bytes < 1 << 20);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,7 +140,7 @@ async fn signature_is_for_its_session_and_hello_alone() {
     }
     depot.await_log(&["refused", "status=403", "signature"]);
     assert_eq!(list(&depot, 1).await.len(), 1);
-    assert_eq!(depot.status().store.unwrap().refused, 4);
+    assert_eq!(state(&depot).refused, 4);
 }
 
 #[tokio::test(flavor = "multi_thread")]
