@@ -48,7 +48,8 @@ impl Place {
 }
 
 fn settings(path: &Path, more: &str) -> String {
-    let size = if more.contains("size =") { "" } else { "size = \"1GB\"\n" };
+    let has_size = more.lines().any(|line| line.starts_with("size ="));
+    let size = if has_size { "" } else { "size = \"1GB\"\n" };
     let free = if more.contains("kept_free") { "" } else { "kept_free = \"1MB\"\n" };
     format!(
         "admin.listen = \"127.0.0.1:0\"\n[store]\npath = \"{}\"\n{size}{free}{more}\n",

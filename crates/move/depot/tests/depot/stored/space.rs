@@ -50,12 +50,12 @@ async fn full_store_refuses_with_no_space_and_still_gives_what_it_has() {
     for bytes in [Some(2 * MB), None] {
         let outcome = leave_as(depot.address, id(2), to_leave(bytes), &content[..2 << 20]).await;
         assert!(outcome.as_ref().is_err_and(Error::is_no_space), "{outcome:?}");
-        assert!(ended(outcome).1.contains("the store has 4194304 bytes"));
+        assert!(ended(outcome).1.contains("may store 4194304 bytes"));
     }
     assert!(collect(&depot, id(1), 2, 0).await.unwrap().1 == content);
     ask(&depot, 1, Request::Drop { session: id(1) }).await.unwrap();
     leave(&depot, id(3), &content).await.unwrap();
-    depot.await_log(&["refused", "status=507", "the store has"]);
+    depot.await_log(&["refused", "status=507", "may store 4194304 bytes"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
