@@ -146,8 +146,9 @@ async fn greet(
 ) -> Result<(), Loss> {
     let open = read_open(&mut wire).await?;
     wire.say(&accepted()).await?;
-    let asked = acceptor.greet_wire(wire, open.session).await?;
-    if let Some(Err(refused)) = asked.map(|asked| incoming.try_send(asked)) {
+    if let Some(asked) = acceptor.greet_wire(wire, open.session).await?
+        && let Err(refused) = incoming.try_send(asked)
+    {
         refused.into_inner().refuse_with(EndCode::NoRoom, "").await;
     }
     Ok(())
