@@ -12,6 +12,7 @@
 //! record      the records between the two ends
 //! handshake   how a session begins and continues
 //!   key         its key, and what is proved with it
+//!   request     what is asked of a depot that keeps sessions
 //! sealed      records that no depot on the path can read
 //! duplex      both directions, once the ends have greeted each other
 //!   sending     one direction at its sending end
@@ -28,6 +29,7 @@ mod key;
 mod open;
 mod receiving;
 pub mod record;
+pub mod request;
 pub mod sealed;
 mod sending;
 mod session_id;

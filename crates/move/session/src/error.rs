@@ -36,6 +36,14 @@ pub enum Error {
         /// The peer's text, or the meaning of the code.
         text: String,
     },
+    /// This end has ended the session.
+    #[error("{text}")]
+    EndedHere {
+        /// The code that the other end gets.
+        code: EndCode,
+        /// The text that it gets.
+        text: String,
+    },
     /// The beginning of the stream is not the same at both ends.
     #[error("{0}")]
     Position(#[from] PositionError),
@@ -88,6 +96,7 @@ impl Error {
             Self::Position(error) => Some(error.code()),
             Self::Receive(error) => Some(error.code()),
             Self::Source(_) | Self::Abandoned | Self::NoDigest(_) => Some(EndCode::Application),
+            Self::EndedHere { code, .. } => Some(*code),
             _ => None,
         }
     }
@@ -108,13 +117,16 @@ impl Error {
             Self::Ended { code, .. } => match EndCode::of(*code) {
                 Some(EndCode::WrongProof) => ErrorKind::PermissionDenied,
                 Some(EndCode::NoRoom) => ErrorKind::ConnectionRefused,
+                Some(EndCode::NoSpace) => ErrorKind::StorageFull,
                 _ if self.is_about_data() => ErrorKind::InvalidData,
                 _ => ErrorKind::ConnectionReset,
             },
             Self::Handshake(_) | Self::Position(_) | Self::Receive(_) => ErrorKind::InvalidData,
             Self::NoDigest(_) => ErrorKind::InvalidInput,
             Self::Source(error) => error.kind(),
-            Self::Replaced | Self::Abandoned => ErrorKind::ConnectionAborted,
+            Self::Replaced | Self::Abandoned | Self::EndedHere { .. } => {
+                ErrorKind::ConnectionAborted
+            }
         }
     }
 
@@ -127,6 +139,15 @@ impl Error {
             _ => None,
         };
         matches!(code, Some(EndCode::PrefixDiffers | EndCode::Damaged | EndCode::WholeDiffers))
+    }
+
+    /// A depot that is to keep the session has no space for it.
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            Self::Ended { code, .. } => EndCode::of(*code) == Some(EndCode::NoSpace),
+            Self::Refused(fault) => fault.status == http::StatusCode::INSUFFICIENT_STORAGE,
+            _ => false,
+        }
     }
 
     /// The other end has another beginning of the stream than this one.
@@ -169,6 +190,7 @@ fn meaning(code: EndCode) -> &'static str {
         EndCode::Damaged => "data keep arriving damaged there",
         EndCode::WholeDiffers => "the whole differs from what was sent",
         EndCode::Malformed => "a record was malformed",
+        EndCode::NoSpace => "it has no space for the session",
     }
 }
 

@@ -163,7 +163,8 @@ fn metrics_match_the_guide() {
         file("own.key")
     );
     let detour = "[[detour]]\naround = \"127.0.0.1:1\"\nstraight = true\n";
-    let depot = Daemon::depot_by(&start, &format!("{ADMIN}{hop}{tls}{detour}"));
+    let store = format!("[store]\npath = {:?}\nsize = \"1MB\"\n", file("store"));
+    let depot = Daemon::depot_by(&start, &format!("{ADMIN}{hop}{tls}{detour}{store}"));
     let missing = Scripted::answering("HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n");
     assert_eq!(status(&get(depot.address, &missing.route("-", "/")).0), 404);
     depot.await_log(&["INFO", " ended "]);

@@ -132,7 +132,9 @@ impl Core {
 
     /// The other end has proved that it has the key.
     pub(crate) fn proved(&self) {
-        self.state().progress.is_proved = true;
+        let mut state = self.state();
+        state.progress.is_proved = true;
+        state.wake();
     }
 
     /// Whether it has.
@@ -430,6 +432,12 @@ impl Core {
         let mut state = self.state();
         let failed = state.failure.is_some() && state.last_words.is_none();
         failed || state.phase.duplex().is_some_and(|duplex| duplex.is_over())
+    }
+
+    /// Whether the session has failed, and the other end was told why, or is not to be told: it cannot continue.
+    pub(crate) fn is_gone(&self) -> bool {
+        let state = self.state();
+        state.failure.is_some() && state.last_words.is_none()
     }
 
     /// Whether the application has gone, and everything that it has ended has arrived.
