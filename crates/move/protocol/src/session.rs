@@ -12,6 +12,7 @@
 //! record      the records between the two ends
 //! handshake   how a session begins and continues
 //!   key         its key, and what is proved with it
+//! parcel      the bytes of a session that a depot keeps
 //! sealed      records that no depot on the path can read
 //! duplex      both directions, once the ends have greeted each other
 //!   sending     one direction at its sending end
@@ -26,6 +27,7 @@ pub mod handshake;
 mod header;
 mod key;
 mod open;
+pub mod parcel;
 mod receiving;
 pub mod record;
 pub mod sealed;
