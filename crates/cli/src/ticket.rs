@@ -72,7 +72,7 @@ pub struct MakeArgs {
     /// Open sessions instead, to this target after the last depot of --via
     #[arg(
         long,
-        value_name = "end:HOST:PORT|tcp:HOST:PORT|meet",
+        value_name = "end:HOST:PORT|tcp:HOST:PORT|meet|store",
         conflicts_with_all = ["url", "whole_origin", "method", "tail"]
     )]
     session: Option<SessionTarget>,

@@ -109,7 +109,7 @@ impl FailoverRoutes {
     }
 
     /// The same for a session that is to go on to `hop` with `open`. The acceptor, and the depot at which two ends
-    /// meet, have no others in their place.
+    /// meet or that keeps sessions, have no others in their place.
     pub(crate) fn session_routes(&self, hop: Hop, open: Open, config: &Config) -> Vec<(Hop, Open)> {
         let is_last = open.hops.is_empty();
         let is_end = is_last && !matches!(open.target, Target::Tcp { .. });

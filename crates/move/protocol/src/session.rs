@@ -12,7 +12,8 @@
 //! record      the records between the two ends
 //! handshake   how a session begins and continues
 //!   key         its key, and what is proved with it
-//! parcel      the bytes of a session that a depot keeps
+//!   request     what is asked of a depot that keeps sessions
+//! parcel      the bytes of a session that a depot keeps, as its ends read them
 //! sealed      records that no depot on the path can read
 //! duplex      both directions, once the ends have greeted each other
 //!   sending     one direction at its sending end
@@ -30,6 +31,7 @@ mod open;
 pub mod parcel;
 mod receiving;
 pub mod record;
+pub mod request;
 pub mod sealed;
 mod sending;
 mod session_id;

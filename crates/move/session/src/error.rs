@@ -108,6 +108,7 @@ impl Error {
             Self::Ended { code, .. } => match EndCode::of(*code) {
                 Some(EndCode::WrongProof) => ErrorKind::PermissionDenied,
                 Some(EndCode::NoRoom) => ErrorKind::ConnectionRefused,
+                Some(EndCode::NoSpace) => ErrorKind::StorageFull,
                 _ if self.is_about_data() => ErrorKind::InvalidData,
                 _ => ErrorKind::ConnectionReset,
             },
@@ -127,6 +128,15 @@ impl Error {
             _ => None,
         };
         matches!(code, Some(EndCode::PrefixDiffers | EndCode::Damaged | EndCode::WholeDiffers))
+    }
+
+    /// A depot that is to keep the session has no space for it.
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            Self::Ended { code, .. } => EndCode::of(*code) == Some(EndCode::NoSpace),
+            Self::Refused(fault) => fault.status == http::StatusCode::INSUFFICIENT_STORAGE,
+            _ => false,
+        }
     }
 
     /// The other end has another beginning of the stream than this one.
@@ -169,6 +179,7 @@ fn meaning(code: EndCode) -> &'static str {
         EndCode::Damaged => "data keep arriving damaged there",
         EndCode::WholeDiffers => "the whole differs from what was sent",
         EndCode::Malformed => "a record was malformed",
+        EndCode::NoSpace => "it has no space for the session",
     }
 }
 

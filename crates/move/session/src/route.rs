@@ -42,6 +42,7 @@ impl Route {
         let mut hops = hops.into_iter();
         let first = hops.next().ok_or(RouteError::NoDepot(match target {
             Target::Tcp { .. } => "a plain TCP server does not speak sessions",
+            Target::Store => "sessions are kept there",
             _ => "both ends meet there",
         }))?;
         Ok(Self { first, rest: hops.collect(), target })
@@ -77,6 +78,14 @@ impl Route {
         Self::new(via.iter().cloned().map(Hop::from).collect(), Target::Meeting(role))
     }
 
+    /// Through these depots; the last one is asked for sessions that it keeps.
+    ///
+    /// # Errors
+    /// There are none, or too many.
+    pub fn store(via: &[DepotAddress]) -> Result<Self, RouteError> {
+        Self::new(via.iter().cloned().map(Hop::from).collect(), Target::Store)
+    }
+
     /// The hop to connect to.
     pub(crate) fn first(&self) -> &Hop {
         &self.first
@@ -93,12 +102,12 @@ impl Route {
         hops.take(self.depots()).map(|hop| hop.address.clone()).collect()
     }
 
-    /// What is behind them. The two ends of a meeting meet at the last one.
+    /// What is behind them. The two ends of a meeting meet at the last one, and sessions are kept there.
     pub(crate) fn destination(&self) -> Destination {
         let last = self.rest.last().unwrap_or(&self.first);
         Destination::Named(match &self.target {
             Target::Tcp { server, .. } => server.clone(),
-            Target::End | Target::Meeting(_) => last.address.authority.clone(),
+            Target::End | Target::Meeting(_) | Target::Store => last.address.authority.clone(),
         })
     }
 

@@ -98,6 +98,7 @@ pub(crate) enum TargetKind {
     End,
     Tcp,
     Meeting,
+    Store,
 }
 
 /// All of it, read at one time.
@@ -314,7 +315,7 @@ impl TargetKind {
     fn counted_from_the_start() -> BTreeMap<(Self, Outcome), u64> {
         let outcomes = [Outcome::Ended, Outcome::Refused];
         let of = |target| outcomes.map(|outcome| ((target, outcome), 0));
-        [Self::End, Self::Tcp, Self::Meeting].into_iter().flat_map(of).collect()
+        [Self::End, Self::Tcp, Self::Meeting, Self::Store].into_iter().flat_map(of).collect()
     }
 
     /// The word for it in counters.
@@ -323,6 +324,7 @@ impl TargetKind {
             Self::End => "end",
             Self::Tcp => "tcp",
             Self::Meeting => "meet",
+            Self::Store => "store",
         }
     }
 }
@@ -333,6 +335,7 @@ impl From<&Target> for TargetKind {
             Target::End => Self::End,
             Target::Tcp { .. } => Self::Tcp,
             Target::Meeting(_) => Self::Meeting,
+            Target::Store => Self::Store,
         }
     }
 }

@@ -65,7 +65,7 @@ impl Plan {
         let (session, step) = (open.session, open.step(&context.id)?);
         let grant = match step {
             OpenStep::Tcp { .. } => Grant::ServerRules,
-            OpenStep::Connect { .. } | OpenStep::Meeting(_) => Grant::Rules,
+            OpenStep::Connect { .. } | OpenStep::Meeting(_) | OpenStep::Store => Grant::Rules,
         };
         Ok(Self { session, step, grant, asked_for, ticket: None })
     }

@@ -23,7 +23,7 @@ use crate::{
 use http::StatusCode;
 use protocol::{
     Authority, Scheme,
-    http::{Connection, Fault, proxy::CONNECTED},
+    http::{Connection, Fault, ProxyError, proxy::CONNECTED},
     proxy_protocol,
     session::{Answer, Hop, Open, OpenStep},
 };
@@ -86,6 +86,11 @@ pub(crate) async fn carry_out(
         }
         OpenStep::Meeting(role) => {
             meeting::meet(client, entry, (session, role), allowance, context).await;
+        }
+        OpenStep::Store => {
+            let (status, error) = (StatusCode::NOT_IMPLEMENTED, ProxyError::HttpRequestError);
+            let fault = Fault::new(status, error, "this depot keeps no sessions");
+            client.refuse(entry, &fault, true, context).await;
         }
     }
 }

@@ -250,6 +250,11 @@ impl Hello {
         })
     }
 
+    /// Its initiator's public key, whose private half it proves to have in CONFIRM.
+    pub fn key(&self) -> &[u8; 32] {
+        &self.key
+    }
+
     /// Whether the initiator has a secret.
     pub fn has_secret(&self) -> bool {
         self.has_secret

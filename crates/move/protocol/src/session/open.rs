@@ -94,6 +94,8 @@ pub enum Target {
     },
     /// The last depot joins this connection to another one.
     Meeting(Role),
+    /// The last depot is the acceptor: it keeps sessions.
+    Store,
 }
 
 /// Which end of a session.
@@ -131,6 +133,8 @@ pub enum OpenStep {
     },
     /// Waits for the other end, or joins it.
     Meeting(Role),
+    /// Is the acceptor, and keeps sessions.
+    Store,
 }
 
 impl Open {
@@ -172,6 +176,7 @@ impl Open {
         match self.target {
             Target::Tcp { server, proxy_protocol } => Ok(OpenStep::Tcp { server, proxy_protocol }),
             Target::Meeting(role) => Ok(OpenStep::Meeting(role)),
+            Target::Store => Ok(OpenStep::Store),
             Target::End => Err(Fault::bad_request(
                 "the session's route ends at this depot, which is not an acceptor: name the acceptor as the last hop",
             )),
@@ -320,6 +325,7 @@ impl Target {
             }
             (2, [0]) => Ok(Self::Meeting(Role::Initiator)),
             (2, [1]) => Ok(Self::Meeting(Role::Acceptor)),
+            (3, []) => Ok(Self::Store),
             _ => Err(Malformed("the target is unknown, or has the wrong length")),
         }
     }
@@ -333,18 +339,20 @@ impl Target {
                 out
             }
             Self::Meeting(role) => vec![2, u8::from(*role == Role::Acceptor)],
+            Self::Store => vec![3],
         }
     }
 }
 
 impl fmt::Display for Open {
-    /// Where it leads, as a ticket names it: `end:HOST:PORT`, `tcp:HOST:PORT` or `meet`.
+    /// Where it leads, as a ticket names it: `end:HOST:PORT`, `tcp:HOST:PORT`, `meet` or `store`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.target, self.hops.last()) {
             (Target::End, Some(end)) => write!(f, "end:{}", end.address.authority),
             (Target::End, None) => f.write_str("end"),
             (Target::Tcp { server, .. }, _) => write!(f, "tcp:{server}"),
             (Target::Meeting(_), _) => f.write_str("meet"),
+            (Target::Store, _) => f.write_str("store"),
         }
     }
 }
@@ -471,9 +479,12 @@ mod tests {
         for cut in 0..bytes.len() {
             assert_eq!(Header::parse(&bytes[..cut]), Ok(None), "{cut}");
         }
-        for target in
-            [Target::End, Target::Meeting(Role::Acceptor), Target::Meeting(Role::Initiator)]
-        {
+        for target in [
+            Target::End,
+            Target::Meeting(Role::Acceptor),
+            Target::Meeting(Role::Initiator),
+            Target::Store,
+        ] {
             let open = Open { target, ..open.clone() };
             assert_eq!(parsed(&open.to_bytes().unwrap()), Ok(open));
         }
@@ -500,7 +511,8 @@ mod tests {
             (&[id, (3, b"")], "too short"),
             (&[id, (3, b"\0\0")], "target"),
             (&[id, (3, b"\x02\x02")], "target"),
-            (&[id, (3, b"\x03")], "target"),
+            (&[id, (3, b"\x03\0")], "target"),
+            (&[id, (3, b"\x04")], "target"),
             (&[id, (3, b"\x01\x02\0\x50h")], "flag"),
             (&[id, end, (4, b"\0a.b")], "ticket"),
             (&[id, end, (4, b"\0a.b.c d")], "ticket"),
@@ -538,6 +550,8 @@ mod tests {
         assert_eq!(far.step(&own).unwrap_err().status, StatusCode::LOOP_DETECTED);
         let last = Open { hops: Vec::new(), ..open };
         assert!(matches!(last.clone().step(&own), Ok(OpenStep::Tcp { proxy_protocol: true, .. })));
+        let stored = Open { target: Target::Store, ..last.clone() };
+        assert_eq!(stored.step(&own), Ok(OpenStep::Store));
         let nowhere = Open { target: Target::End, ..last };
         assert_eq!(nowhere.step(&own).unwrap_err().status, StatusCode::BAD_REQUEST);
     }

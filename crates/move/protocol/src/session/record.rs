@@ -108,6 +108,8 @@ pub enum EndCode {
     WholeDiffers = 8,
     /// A record is malformed, or not allowed at that point.
     Malformed = 9,
+    /// The depot that is to keep the session has no space for it.
+    NoSpace = 10,
 }
 
 /// END.
@@ -279,7 +281,7 @@ impl Whole {
 impl EndCode {
     /// The code of this number.
     pub fn of(number: u16) -> Option<Self> {
-        const ALL: [EndCode; 9] = [
+        const ALL: [EndCode; 10] = [
             EndCode::UnknownSession,
             EndCode::WrongProof,
             EndCode::PrefixDiffers,
@@ -289,6 +291,7 @@ impl EndCode {
             EndCode::Damaged,
             EndCode::WholeDiffers,
             EndCode::Malformed,
+            EndCode::NoSpace,
         ];
         ALL.into_iter().find(|code| *code as u16 == number)
     }

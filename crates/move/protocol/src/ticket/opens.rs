@@ -27,6 +27,8 @@ pub enum SessionTarget {
     Tcp(Authority),
     /// To another connection at the last depot.
     Meet,
+    /// To the sessions that the last depot keeps.
+    Store,
 }
 
 /// Why a text is not what a ticket opens.
@@ -39,7 +41,7 @@ pub enum OpensError {
     #[error(transparent)]
     Authority(#[from] AuthorityError),
     /// No target of sessions.
-    #[error("{0:?} is not a target of sessions: expected end:HOST:PORT, tcp:HOST:PORT or meet")]
+    #[error("{0:?} is not a target of sessions: expected end:HOST:PORT, tcp:HOST:PORT, meet or store")]
     Target(String),
 }
 
@@ -52,7 +54,7 @@ impl SessionTarget {
         rest: impl ExactSizeIterator<Item = &'a crate::DepotAddress>,
     ) -> Result<(), TicketError> {
         let (depots, same): (&[Hop], bool) = match (self, &open.target) {
-            (Self::Meet, Target::Meeting(_)) => (&open.hops, true),
+            (Self::Meet, Target::Meeting(_)) | (Self::Store, Target::Store) => (&open.hops, true),
             (Self::Tcp(granted), Target::Tcp { server, .. }) => (&open.hops, granted == server),
             (Self::End(granted), Target::End) => match open.hops.split_last() {
                 Some((end, depots)) => (depots, end.address.authority == *granted),
@@ -75,10 +77,9 @@ impl SessionTarget {
 impl FromStr for SessionTarget {
     type Err = OpensError;
     fn from_str(text: &str) -> Result<Self, OpensError> {
-        if text == "meet" {
-            return Ok(Self::Meet);
-        }
         match text.split_once(':') {
+            None if text == "meet" => Ok(Self::Meet),
+            None if text == "store" => Ok(Self::Store),
             Some(("end", end)) => Ok(Self::End(end.parse()?)),
             Some(("tcp", server)) => Ok(Self::Tcp(server.parse()?)),
             _ => Err(OpensError::Target(text.to_owned())),
@@ -104,6 +105,7 @@ impl fmt::Display for SessionTarget {
             Self::End(end) => write!(f, "end:{end}"),
             Self::Tcp(server) => write!(f, "tcp:{server}"),
             Self::Meet => f.write_str("meet"),
+            Self::Store => f.write_str("store"),
         }
     }
 }
@@ -127,13 +129,13 @@ mod tests {
 
     #[test]
     fn targets_are_read_and_printed() {
-        for text in ["end:a.example:9", "tcp:[2001:db8::1]:5432", "meet"] {
+        for text in ["end:a.example:9", "tcp:[2001:db8::1]:5432", "meet", "store"] {
             let target: SessionTarget = text.parse().unwrap();
             assert_eq!(target.to_string(), text);
             assert_eq!(text.parse(), Ok(Opens::Session(target)));
         }
         assert!(matches!("http://o/f".parse(), Ok(Opens::Url(_))));
-        for text in ["", "end:", "tcp:h", "meet:", "Meet", "udp:h:1"] {
+        for text in ["", "end:", "tcp:h", "meet:", "Meet", "store:", "udp:h:1"] {
             assert!(text.parse::<SessionTarget>().is_err(), "{text}");
             assert!(text.parse::<Opens>().is_err(), "{text}");
         }
@@ -155,6 +157,7 @@ mod tests {
         };
         assert!(check("tcp:s:5432", &[&d2, &d3], &tcp));
         assert!(check("meet", &[&d2, &d3], &meet));
+        assert!(check("store", &[&d2, &d3], &Target::Store));
         assert!(check("end:e:9", &[&d2, &d3, &end], &Target::End));
         for (target, all, of) in [
             ("tcp:s:5433", &[&d2, &d3][..], &tcp),
@@ -163,6 +166,9 @@ mod tests {
             ("tcp:s:5432", &[&d2, &d3, &end], &tcp),
             ("tcp:s:5432", &[&d2, &d3], &meet),
             ("meet", &[&d2, &d3], &tcp),
+            ("meet", &[&d2, &d3], &Target::Store),
+            ("store", &[&d2, &d3], &meet),
+            ("store", &[&d2], &Target::Store),
             ("meet", &[], &meet),
             ("end:e:9", &[&d2, &d3], &Target::End),
             ("end:e:9", &[&d2, &d3, &d3], &Target::End),

@@ -28,7 +28,7 @@ macro_rules! fuzz {
 }
 
 fuzz!(fields: via, fields);
-fuzz!(session: lsl_header);
+fuzz!(session: lsl_header, lsl_request);
 fuzz!(lsl_ends: lsl_records, lsl_handshakes);
 fuzz!(parcel: lsl_parcel);
 fuzz!(proxy: proxy);

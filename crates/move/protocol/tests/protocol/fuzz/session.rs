@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Headers of sessions.
 
-use longhaul_protocol::session::{Header, MAX_HEADER};
+use longhaul_protocol::session::{
+    Header, MAX_HEADER, SessionId,
+    request::{Kept, MAX_REQUEST, Request, Signed, StoredSession},
+};
 
 /// What is read is printed and read the same, and no part of it is taken for the whole.
 pub fn lsl_header(input: &[u8]) -> bool {
@@ -24,4 +27,28 @@ pub fn lsl_header(input: &[u8]) -> bool {
         Header::Join(_) => {}
     }
     true
+}
+
+/// Requests to a store, and its answers. A note that nobody has signed is never one.
+pub fn lsl_request(input: &[u8]) -> bool {
+    assert!(Signed::verify(input, SessionId([1; 16]), &[2; 32]).is_err());
+    if let Some(kept) = Kept::parse(input) {
+        assert_eq!(Kept::parse(&kept.to_json()), Some(kept));
+    }
+    if let Ok(line) = StoredSession::parse(input) {
+        assert_eq!(StoredSession::parse(&line.to_line()), Ok(line));
+        return true;
+    }
+    match Request::parse(input) {
+        Ok(request) => {
+            let printed = request.to_json();
+            assert!(printed.len() <= MAX_REQUEST);
+            assert_eq!(Request::parse(&printed), Ok(request));
+            true
+        }
+        Err(error) => {
+            assert!(!error.to_string().contains(char::is_control), "{error:?}");
+            false
+        }
+    }
 }

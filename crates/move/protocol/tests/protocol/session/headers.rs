@@ -4,7 +4,10 @@
 use http::StatusCode;
 use longhaul_protocol::{
     DepotAddress,
-    session::{Answer, Header, Hop, HopReport, JoinToken, Open, Role, SessionId, Target},
+    session::{
+        Answer, Header, Hop, HopReport, JoinToken, Open, Role, SessionId, Target,
+        request::{Request, Signed, SigningKey},
+    },
 };
 use units::Rate;
 
@@ -36,6 +39,7 @@ fn documented_headers_match_the_code() {
         ..Open::new(session(), vec![hop], Target::Tcp { server, proxy_protocol: true })
     };
     let meeting = Open::new(session(), Vec::new(), Target::Meeting(Role::Acceptor));
+    let store = Open::new(session(), Vec::new(), Target::Store);
     let report = HopReport {
         depot: "d1".parse().unwrap(),
         streams: 1,
@@ -46,6 +50,7 @@ fn documented_headers_match_the_code() {
     for (kind, header) in [
         ("hex open-tcp", Header::Open(tcp)),
         ("hex open-meeting", Header::Open(meeting)),
+        ("hex open-store", Header::Open(store)),
         ("hex answer", Header::Answer(answer)),
         ("hex join", Header::Join(JoinToken(session().0))),
     ] {
@@ -55,4 +60,18 @@ fn documented_headers_match_the_code() {
         assert_eq!(in_document, printed, "{kind}: the code prints {}", hex.concat());
         assert_eq!(Header::parse(&in_document), Ok(Some((header, printed.len()))), "{kind}");
     }
+}
+
+/// The document's bytes are from another implementation of Ed25519.
+#[test]
+fn documented_request_matches_the_code() {
+    let signer = SigningKey::from_seed(&std::array::from_fn(|n| n as u8));
+    let request = Request::Collect {
+        session: "101112131415161718191a1b1c1d1e1f".parse().unwrap(),
+        from: 65_536,
+    };
+    let (note, hello) = (block("hex request"), [0x44; 32]);
+    assert_eq!(note, request.note(&signer, session(), &hello));
+    let signed = Signed { request, signer: signer.public() };
+    assert_eq!(Signed::verify(&note, session(), &hello), Ok(signed));
 }
