@@ -7,10 +7,10 @@ use crate::{
     digest::Beginning,
     drive::{Opening, PROOF_TIME, drive},
     error::{Error, Loss},
-    listener::Registration,
     options::Options,
     outgoing::{Outgoing, Window},
     random::random,
+    registry::Registration,
     route::Route,
     session::Session,
     state::State,
@@ -21,6 +21,7 @@ use protocol::session::{
     Direction, Position, SessionId,
     handshake::{Attach, HandshakeError, Hello, Terms, Welcoming, WholeDigest},
     record::{End, EndCode, RecordKind, record},
+    request::{RequestError, Signed},
     sealed::{PreSharedKey, SealedCall, SealedStart},
 };
 use std::{
@@ -182,9 +183,23 @@ impl Incoming {
         Ok(Session::new(core))
     }
 
+    /// What is asked of a store, if the note is a request that is signed for this session and this HELLO (rule 13.2). Until the
+    /// initiator has [proved itself](Session::proved), somebody else may have recorded it.
+    ///
+    /// # Errors
+    /// The note is something else, or the signature is wrong.
+    pub fn request(&self) -> Result<Signed, RequestError> {
+        Signed::verify(self.note(), self.hello.session, self.hello.key())
+    }
+
     /// Does not take the session, and says why.
-    pub async fn refuse(mut self, text: &str) {
-        refuse(&mut self.wire, EndCode::Application, text).await;
+    pub async fn refuse(self, text: &str) {
+        self.refuse_with(EndCode::Application, text).await;
+    }
+
+    /// The same, with this code.
+    pub async fn refuse_with(mut self, code: EndCode, text: &str) {
+        refuse(&mut self.wire, code, text).await;
     }
 }
 

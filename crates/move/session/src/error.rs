@@ -36,6 +36,14 @@ pub enum Error {
         /// The peer's text, or the meaning of the code.
         text: String,
     },
+    /// This end has ended the session.
+    #[error("{text}")]
+    EndedHere {
+        /// The code that the other end gets.
+        code: EndCode,
+        /// The text that it gets.
+        text: String,
+    },
     /// The beginning of the stream is not the same at both ends.
     #[error("{0}")]
     Position(#[from] PositionError),
@@ -88,6 +96,7 @@ impl Error {
             Self::Position(error) => Some(error.code()),
             Self::Receive(error) => Some(error.code()),
             Self::Source(_) | Self::Abandoned | Self::NoDigest(_) => Some(EndCode::Application),
+            Self::EndedHere { code, .. } => Some(*code),
             _ => None,
         }
     }
@@ -115,7 +124,9 @@ impl Error {
             Self::Handshake(_) | Self::Position(_) | Self::Receive(_) => ErrorKind::InvalidData,
             Self::NoDigest(_) => ErrorKind::InvalidInput,
             Self::Source(error) => error.kind(),
-            Self::Replaced | Self::Abandoned => ErrorKind::ConnectionAborted,
+            Self::Replaced | Self::Abandoned | Self::EndedHere { .. } => {
+                ErrorKind::ConnectionAborted
+            }
         }
     }
 

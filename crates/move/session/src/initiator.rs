@@ -14,7 +14,7 @@ use crate::{
 };
 use ::route::{AsWritten, Attempt};
 use protocol::session::{
-    SessionId,
+    KeyPair, SessionId,
     handshake::{Attaching, EARLY_LIMIT, Greeting, Terms},
     record::{RecordKind, record},
     sealed::{PreSharedKey, SealedStart},
@@ -79,14 +79,22 @@ pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
 async fn call(core: &Core, caller: &SessionDialer, route: &Route) -> Result<(), Loss> {
     let mut wire = Wire::new(caller.connect(route).await?);
     let mut header = open(route, core.session);
-    let Options { secret, note, digest, encrypt, .. } = core.options();
+    let Options { secret, note, request, digest, encrypt, .. } = core.options();
     let (first, opening, sealed) = if let Some((key, limit, position)) = core.terms() {
         let attaching = Attaching::new(&key, core.session, random(), limit, &position);
         let first = record(RecordKind::Attach, attaching.attach());
         (first, Opening::Attach(attaching), (SealedStart::Attach, PreSharedKey::of_key(&key)))
     } else {
-        let terms = Terms { limit: EARLY_LIMIT, note: note.clone() };
-        let greeting = Greeting::new(core.session, random(), secret, &terms, *digest);
+        let own = random();
+        let note = match request {
+            // Signed for this HELLO alone.
+            Some((request, signer)) => {
+                request.note(signer, core.session, &KeyPair::from_random(own).public)
+            }
+            None => note.clone(),
+        };
+        let terms = Terms { limit: EARLY_LIMIT, note };
+        let greeting = Greeting::new(core.session, own, secret, &terms, *digest);
         let first = record(RecordKind::Hello, greeting.hello());
         let opening = Opening::Greet(Box::new(greeting));
         (first, opening, (SealedStart::Hello, PreSharedKey::of_secret(secret)))

@@ -12,6 +12,7 @@
 //! depot. Both get a [`Session`], which reads and writes as a TCP stream does. Programs without tokio use
 //! [`blocking`].
 
+mod accepting;
 mod acceptor;
 pub mod blocking;
 mod connection;
@@ -24,19 +25,24 @@ mod listener;
 mod options;
 mod outgoing;
 mod random;
+mod registry;
 mod rounds;
 mod route;
 mod session;
 mod state;
 mod wire;
 
+pub use accepting::{Accepted, Acceptor, Greeted, NoSession};
 pub use acceptor::Incoming;
 pub use digest::Beginning;
 pub use error::Error;
 pub use listener::Listener;
 pub use options::{ListenOptions, Options};
 pub use outgoing::{Outgoing, Stored, StoredFile, Window};
-pub use protocol::session::handshake::WholeDigest;
+pub use protocol::session::{
+    handshake::WholeDigest,
+    request::{Request, SigningKey},
+};
 pub use route::{Route, RouteError};
 pub use session::{Session, Statistics};
 pub use state::{State, StateError};

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How a session behaves.
 
-use protocol::session::handshake::WholeDigest;
-use std::{path::PathBuf, time::Duration};
+use protocol::session::{
+    handshake::WholeDigest,
+    request::{Request, SigningKey},
+};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use units::{Bytes, Rate};
 
 /// Settings of a session.
@@ -15,6 +18,8 @@ pub struct Options {
     pub encrypt: bool,
     /// For the application at the other end, at most 4 096 bytes.
     pub note: Vec<u8>,
+    /// What an initiator asks of a depot that keeps sessions, and the key that signs it: in place of a note.
+    pub request: Option<(Request, Arc<SigningKey>)>,
     /// The digest of each whole stream that both ends also compare. The initiator chooses; the acceptor follows.
     pub digest: Option<WholeDigest>,
     /// The most that is kept of what was written and not acknowledged; less than 512 KiB counts as that.
@@ -42,6 +47,7 @@ impl Default for Options {
             secret: Vec::new(),
             encrypt: true,
             note: Vec::new(),
+            request: None,
             digest: None,
             send_window: Bytes::new(64 << 20),
             receive_window: Bytes::new(64 << 20),
@@ -69,6 +75,9 @@ pub struct ListenOptions {
     pub backlog: usize,
     /// The most sessions, with those that have no connection at the moment.
     pub sessions: usize,
+    /// Whether each HELLO begins a session of its own, also under a name that one has already: for programs that decide by the
+    /// note. The program has to end the earlier one when the later one is [proved](crate::Session::proved).
+    pub each_hello_begins: bool,
 }
 
 impl Default for ListenOptions {
@@ -79,6 +88,7 @@ impl Default for ListenOptions {
             handshake_time: Duration::from_secs(10),
             backlog: 64,
             sessions: 1024,
+            each_hello_begins: false,
         }
     }
 }

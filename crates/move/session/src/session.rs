@@ -6,7 +6,9 @@ use crate::{
     route::Route, state::State,
 };
 use bytes::Bytes;
-use protocol::session::{Direction, HopReport, Position, SessionId, Value, handshake::WholeDigest};
+use protocol::session::{
+    Direction, HopReport, Position, SessionId, Value, handshake::WholeDigest, record::EndCode,
+};
 use std::{
     future::poll_fn,
     io,
@@ -117,6 +119,15 @@ impl Session {
         self.core.greeted().await
     }
 
+    /// Waits until the other end has proved that it has the session's key. Before, an acceptor may talk to somebody who has
+    /// recorded a HELLO.
+    ///
+    /// # Errors
+    /// The session has failed.
+    pub async fn proved(&self) -> Result<(), Error> {
+        self.core.await_proof().await
+    }
+
     /// The next verified bytes, as they came; `None` at the end of the stream.
     ///
     /// # Errors
@@ -177,6 +188,11 @@ impl Session {
     /// Ends the session at both ends because the application cannot read its content.
     pub fn fail(&self, error: io::Error) {
         self.core.fail(Error::Source(Arc::new(error)));
+    }
+
+    /// Ends the session at both ends, with this code and text for the user there.
+    pub fn end_with(&self, code: EndCode, text: &str) {
+        self.core.fail(Error::EndedHere { code, text: text.to_owned() });
     }
 
     /// Another session takes its place: this one fails with [`Error::Replaced`].

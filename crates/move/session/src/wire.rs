@@ -12,7 +12,7 @@ use protocol::session::{
 use relay::tcp::{
     ReadHeadError, Sink, Source, Stream, info::reset_on_close, read_header, with_what_follows,
 };
-use std::{net::SocketAddr, time::Duration};
+use std::{any::Any, net::SocketAddr, time::Duration};
 use tokio::time::timeout;
 
 /// Bytes per read.
@@ -31,6 +31,8 @@ pub(crate) struct Wire {
     seal: Seal,
     /// ANSWER has been read, which precedes the records of an acceptor.
     has_answer: bool,
+    /// Dropped last, of a program that has accepted the connection itself.
+    _guard: Option<Box<dyn Any + Send + Sync>>,
 }
 
 #[derive(Debug)]
@@ -61,8 +63,17 @@ pub(crate) struct Writer<'w> {
 
 impl Wire {
     pub(crate) fn new(stream: Stream) -> Self {
-        let (ahead, sealed) = (BytesMut::new(), BytesMut::new());
-        Self { stream, ahead, sealed, seal: Seal::None, has_answer: false }
+        Self::with(stream, BytesMut::new(), None)
+    }
+
+    /// A connection of which these bytes were read already. `guard` is dropped when it is over.
+    pub(crate) fn with(
+        stream: Stream,
+        ahead: BytesMut,
+        guard: Option<Box<dyn Any + Send + Sync>>,
+    ) -> Self {
+        let (sealed, has_answer) = (BytesMut::new(), false);
+        Self { stream, ahead, sealed, seal: Seal::None, has_answer, _guard: guard }
     }
 
     pub(crate) fn peer(&self) -> SocketAddr {

@@ -125,6 +125,7 @@ fn create(store: &Store, number: u64, length: u64) -> Result<Writer, Box<dyn Err
         id: SessionId((u128::from(number) + 1).to_be_bytes()),
         owner: KEY,
         collector: KEY,
+        account: KEY,
         reserved: Bytes::new(length),
         life: Duration::from_secs(24 * 3600),
         note: b"{}",

@@ -69,6 +69,7 @@ impl InUse {
 pub(crate) struct Entry {
     pub owner: AccessKey,
     pub collector: AccessKey,
+    pub account: AccessKey,
     pub created_s: u64,
     /// What is on disk, as the journal has it.
     pub state: State,
@@ -88,6 +89,7 @@ impl Entry {
         Self {
             owner: header.owner,
             collector: header.collector,
+            account: header.account,
             created_s: header.created_s,
             state,
             condition,
@@ -161,17 +163,14 @@ impl Entry {
     }
 }
 
-#[derive(Debug, Default)]
-struct Owned {
-    usage: Usage,
-    sessions: BTreeSet<SessionId>,
-}
-
 /// All sessions.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
     sessions: HashMap<SessionId, Entry>,
-    owners: HashMap<AccessKey, Owned>,
+    /// The sessions of each owner.
+    owners: HashMap<AccessKey, BTreeSet<SessionId>>,
+    /// What is charged to each account.
+    accounts: HashMap<AccessKey, Usage>,
     total: Usage,
     outstanding: u64,
     pub limits: Limits,
@@ -184,6 +183,7 @@ impl Catalogue {
         Self {
             sessions: HashMap::new(),
             owners: HashMap::new(),
+            accounts: HashMap::new(),
             total: Usage::default(),
             outstanding: 0,
             limits,
@@ -198,13 +198,13 @@ impl Catalogue {
     /// Why there is none.
     pub(crate) fn check_space(
         &self,
-        owner: &AccessKey,
+        account: &AccessKey,
         allowance: Allowance,
         need: Need,
         free: u64,
     ) -> Result<(), Refusal> {
         let needed = need.bytes;
-        let own = self.owners.get(owner).map(|owned| owned.usage).unwrap_or_default();
+        let own = self.usage_of(account);
         let (limits, total) = (&self.limits, self.total);
         let is_over = |used: u64, limit: u64| used.saturating_add(needed) > limit;
         if own.sessions + need.sessions > allowance.sessions {
@@ -236,28 +236,30 @@ impl Catalogue {
     }
 
     fn add(&mut self, id: SessionId, entry: &Entry) {
-        let owned = self.owners.entry(entry.owner).or_default();
-        for usage in [&mut owned.usage, &mut self.total] {
+        let own = self.accounts.entry(entry.account).or_default();
+        for usage in [own, &mut self.total] {
             usage.bytes = usage.bytes.saturating_add(entry.charge());
             usage.sessions += 1;
         }
-        owned.sessions.insert(id);
+        self.owners.entry(entry.owner).or_default().insert(id);
         self.outstanding = self.outstanding.saturating_add(entry.outstanding());
     }
 
     fn subtract(&mut self, id: SessionId, entry: &Entry) {
         self.outstanding = self.outstanding.saturating_sub(entry.outstanding());
-        let mut usages = vec![&mut self.total];
+        let own = self.accounts.get_mut(&entry.account);
+        for usage in own.into_iter().chain([&mut self.total]) {
+            usage.bytes = usage.bytes.saturating_sub(entry.charge());
+            usage.sessions = usage.sessions.saturating_sub(1);
+        }
+        if self.accounts.get(&entry.account).is_some_and(|own| own.sessions == 0) {
+            self.accounts.remove(&entry.account);
+        }
         let owned = self.owners.get_mut(&entry.owner);
         let is_last = owned.is_some_and(|owned| {
-            owned.sessions.remove(&id);
-            usages.push(&mut owned.usage);
-            owned.sessions.is_empty()
+            owned.remove(&id);
+            owned.is_empty()
         });
-        for usage in usages {
-            usage.bytes = usage.bytes.saturating_sub(entry.charge());
-            usage.sessions -= 1;
-        }
         if is_last {
             self.owners.remove(&entry.owner);
         }
@@ -324,7 +326,7 @@ impl Catalogue {
         self.sessions.iter().map(|(id, entry)| (*id, entry))
     }
 
-    /// A key's sessions behind this one, in order.
+    /// An owner's sessions behind this one, in order.
     pub(crate) fn of_key(
         &self,
         key: &AccessKey,
@@ -332,15 +334,15 @@ impl Catalogue {
     ) -> impl Iterator<Item = (SessionId, &Entry)> {
         let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let owned = self.owners.get(key);
-        let ids = owned.into_iter().flat_map(move |owned| {
-            owned.sessions.range((from, std::ops::Bound::Unbounded)).copied()
-        });
+        let ids = owned
+            .into_iter()
+            .flat_map(move |owned| owned.range((from, std::ops::Bound::Unbounded)).copied());
         ids.filter_map(|id| Some((id, self.sessions.get(&id)?)))
     }
 
-    /// What a key uses.
+    /// What an account uses.
     pub(crate) fn usage_of(&self, key: &AccessKey) -> Usage {
-        self.owners.get(key).map(|owned| owned.usage).unwrap_or_default()
+        self.accounts.get(key).copied().unwrap_or_default()
     }
 
     /// What all use.

@@ -3,9 +3,10 @@
 //!
 //! ```text
 //! "LHstored" | version u16 | length of the note u16 | crc32 u32 of all other bytes
-//! id 16 | owner 32 | collector 32 | created u64 | expires u64 | reserved u64 | zeros 8 | note
+//! id 16 | owner 32 | collector 32 | account 32 | created u64 | expires u64 | reserved u64 | zeros 8 | note
 //! ```
-//! Numbers are little-endian, times in seconds since 1970. Owner and collector are what a depot derives from keys.
+//! Numbers are little-endian, times in seconds since 1970. Owner and collector are keys, the account is
+//! what a depot derives from a ticket or an address.
 
 use crate::access::AccessKey;
 use crc32fast::Hasher;
@@ -19,7 +20,7 @@ pub(crate) const MAX_FILE: usize = 4096;
 pub(crate) const VERSION: u16 = 1;
 
 const MAGIC: [u8; 8] = *b"LHstored";
-const FIXED: usize = 128;
+const FIXED: usize = 160;
 
 /// What a header says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct Header {
     pub owner: AccessKey,
     /// The key that may read it.
     pub collector: AccessKey,
+    /// To which its space is charged.
+    pub account: AccessKey,
     /// When it began, in seconds since 1970.
     pub created_s: u64,
     /// When it was to end at first.
@@ -64,6 +67,7 @@ impl Header {
         bytes.extend_from_slice(&self.id.0);
         bytes.extend_from_slice(&self.owner.0);
         bytes.extend_from_slice(&self.collector.0);
+        bytes.extend_from_slice(&self.account.0);
         for number in [self.created_s, self.expires_s, self.reserved, 0] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
@@ -100,9 +104,10 @@ impl Header {
             id: SessionId(part(fixed, 16)),
             owner: AccessKey(part(fixed, 32)),
             collector: AccessKey(part(fixed, 64)),
-            created_s: number(96),
-            expires_s: number(104),
-            reserved: number(112),
+            account: AccessKey(part(fixed, 96)),
+            created_s: number(128),
+            expires_s: number(136),
+            reserved: number(144),
             note: note.to_vec(),
         };
         // All that is read is what would be written: nothing hides in unused bytes.
@@ -136,6 +141,7 @@ mod tests {
             id: SessionId([1; 16]),
             owner: AccessKey([2; 32]),
             collector: AccessKey([3; 32]),
+            account: AccessKey([4; 32]),
             created_s: 1_790_000_000,
             expires_s: 1_790_086_400,
             reserved: 1 << 40,

@@ -7,7 +7,7 @@
 use std::time::Duration;
 use units::Bytes;
 
-/// How much one key may have.
+/// How much one account may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
     /// Space of all its sessions.
@@ -23,7 +23,7 @@ pub struct Limits {
     pub bytes: Bytes,
     /// How many sessions.
     pub sessions: usize,
-    /// What each key may have, unless its request says otherwise.
+    /// What each account may have, unless its request says otherwise.
     pub key: Allowance,
     /// What stays free in the file system: for the journal, and for whatever else is there.
     pub kept_free: Bytes,
@@ -32,7 +32,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Of this size: 100 000 sessions, all of it for any key, 1 GB kept free, at most 7 days.
+    /// Of this size: 100 000 sessions, all of it for any account, 1 GB kept free, at most 7 days.
     pub const fn of_size(bytes: Bytes) -> Self {
         Self {
             bytes,
@@ -57,9 +57,9 @@ pub struct Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The key has too much.
+    /// The account has too much.
     #[error(
-        "this key may store {limit} bytes in all; {used} are used and {needed} are needed. Drop a session, or reserve less"
+        "this client may store {limit} bytes in all; {used} are used and {needed} are needed. Drop a session, or reserve less"
     )]
     KeyBytes {
         /// What it may have.
@@ -69,8 +69,8 @@ pub enum Refusal {
         /// What this session takes.
         needed: u64,
     },
-    /// The key has too many.
-    #[error("this key may store {limit} sessions, and has them. Drop one")]
+    /// The account has too many.
+    #[error("this client may store {limit} sessions, and has them. Drop one")]
     KeySessions {
         /// What it may have.
         limit: usize,

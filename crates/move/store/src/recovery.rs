@@ -447,6 +447,7 @@ impl Recovery<'_> {
             id,
             owner: no_one,
             collector: no_one,
+            account: no_one,
             created_s: self.now_s,
             expires_s: self.now_s.saturating_add(self.longest_s),
             reserved: file.map_or(0, |file| file.length),

@@ -38,13 +38,15 @@ pub struct NewSession<'a> {
     pub owner: AccessKey,
     /// The key that may read it: a code's, or the owner's again.
     pub collector: AccessKey,
+    /// To which its space is charged: anybody can make up owners.
+    pub account: AccessKey,
     /// Bytes that it may have; [`Writer::reserve`] asks for more.
     pub reserved: Bytes,
     /// How long it stays.
     pub life: Duration,
     /// What the depot wants to know of it later, at most [`MAX_NOTE`] bytes. Never read by the store.
     pub note: &'a [u8],
-    /// What its owner may have in all. `None`: [`Limits::key`].
+    /// What its account may have in all. `None`: [`Limits::key`].
     pub allowance: Option<Allowance>,
 }
 
@@ -107,6 +109,7 @@ impl Store {
             id: new.id,
             owner: new.owner,
             collector: new.collector,
+            account: new.account,
             created_s: now_s,
             expires_s: now_s.saturating_add(new.life.as_secs()),
             reserved: new.reserved.get(),
@@ -160,7 +163,7 @@ impl Store {
         let free = free.map_err(StoreError::io("measure", "the disk"))?;
         let need = Need { bytes: blocks::file_bytes(header.reserved), sessions: 1 };
         let allowance = new.allowance.unwrap_or(catalogue.limits.key);
-        catalogue.check_space(&new.owner, allowance, need, free)?;
+        catalogue.check_space(&new.account, allowance, need, free)?;
         let in_use = Box::new(InUse { has_writer: true, ..InUse::default() });
         let ending = Arc::clone(&in_use.ending);
         let state = State {
@@ -435,7 +438,7 @@ impl Store {
         promise
     }
 
-    /// A key's sessions in the order of their ids, at most `most` of them behind `after`.
+    /// An owner's sessions in the order of their ids, at most `most` of them behind `after`.
     pub fn list(
         &self,
         owner: &AccessKey,
@@ -457,9 +460,9 @@ impl Store {
         catalogue.get(id).map(|entry| info(id, entry)).ok_or(StoreError::Unknown)
     }
 
-    /// What a key uses.
-    pub fn usage_of(&self, key: &AccessKey) -> Usage {
-        self.shared.catalogue().usage_of(key)
+    /// What is charged to an account.
+    pub fn usage_of(&self, account: &AccessKey) -> Usage {
+        self.shared.catalogue().usage_of(account)
     }
 
     /// What all sessions use.

@@ -175,9 +175,9 @@ impl Writer {
             let mut catalogue = self.shared.catalogue();
             let entry = catalogue.get(self.id).ok_or_else(|| why_ended(&self.ending))?;
             let bytes = blocks::file_bytes(reserved) - blocks::file_bytes(before);
-            let owner = entry.owner;
+            let account = entry.account;
             let allowance = self.allowance.unwrap_or(catalogue.limits.key);
-            catalogue.check_space(&owner, allowance, Need { bytes, sessions: 0 }, free)?;
+            catalogue.check_space(&account, allowance, Need { bytes, sessions: 0 }, free)?;
             catalogue.change(self.id, |entry| {
                 (entry.reserved, entry.is_backed) = (reserved, false);
             });
@@ -197,6 +197,21 @@ impl Writer {
             Err(_) => change(reserved, false),
         }
         self.reserved = reserved;
+        Ok(())
+    }
+
+    /// Gives back reserved space that has no bytes, which the next promise makes durable: for a sender that has gone, and may come
+    /// back. [`Self::reserve`] asks for space again.
+    ///
+    /// # Errors
+    /// The session has ended.
+    pub fn give_back(&mut self) -> Result<(), StoreError> {
+        let _changing = self.shared.changing()?;
+        self.usable_file()?;
+        self.reserved = self.length;
+        self.shared.catalogue().change(self.id, |entry| {
+            (entry.reserved, entry.is_backed) = (self.reserved, false);
+        });
         Ok(())
     }
 
@@ -240,7 +255,7 @@ impl Writer {
             // It helps only where the journal is lost, so a full disk does not fail the promise. Other errors come back at sync.
             let at = blocks::position(self.length);
             let _ = file.write_at(&[IoSlice::new(&mark.to_bytes(self.id))], at);
-            if is_complete {
+            if is_complete || self.reserved == self.length {
                 // Gives back what was allocated and is not needed.
                 let _ = file.set_length(at + MARK as u64);
             }

@@ -160,6 +160,12 @@ impl Core {
         poll_fn(|context| self.poll(context, note)).await
     }
 
+    /// Waits until the other end has proved that it has the session's key.
+    pub(crate) async fn await_proof(&self) -> Result<(), Error> {
+        let proved = |state: &mut State| state.progress.is_proved.then_some(());
+        poll_fn(|context| self.poll(context, proved)).await
+    }
+
     /// The session's handle has gone.
     pub(crate) fn abandon(&self) {
         self.state().progress.is_abandoned = true;

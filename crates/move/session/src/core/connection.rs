@@ -132,7 +132,9 @@ impl Core {
 
     /// The other end has proved that it has the key.
     pub(crate) fn proved(&self) {
-        self.state().progress.is_proved = true;
+        let mut state = self.state();
+        state.progress.is_proved = true;
+        state.wake();
     }
 
     /// Whether it has.

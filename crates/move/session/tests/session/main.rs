@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Sessions over real connections, which a wire between the ends may break or change.
 
+mod accepted;
 mod blocking;
 mod digests;
 mod faults;

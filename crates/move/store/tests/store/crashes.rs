@@ -125,6 +125,16 @@ impl History {
             19 => self.expire(),
             20 => self.asked.push(Asked::Compact(self.store.compact())),
             21 => return self.read_one(),
+            22 if !self.writers.is_empty() => {
+                let n = self.below(self.writers.len() as u64) as usize;
+                let writer = &mut self.writers[n];
+                // Whatever comes of it, as with append.
+                let _ = if writer.reserved() > writer.length() {
+                    writer.give_back()
+                } else {
+                    writer.reserve(Bytes::new(writer.length() + 100_000))
+                };
+            }
             _ => drop(self.held.run()),
         }
         self.settle();

@@ -42,6 +42,7 @@ fn corpus_is_of_this_version() {
     let note = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/header/note")).unwrap();
     let header = formats::Header::parse(&note).unwrap();
     assert_eq!((header.id, header.owner), (SessionId([1; 16]), AccessKey([2; 32])));
+    assert_eq!(header.account, AccessKey([4; 32]));
     assert_eq!(header.note, b"note");
     assert_eq!(header.to_bytes(), note);
     let rounds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/journal/rounds");

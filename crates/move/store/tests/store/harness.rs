@@ -45,12 +45,13 @@ pub fn content(id: SessionId, from: u64, length: u64) -> Vec<u8> {
     (from..from + length).map(|offset| byte(id, offset)).collect()
 }
 
-/// A session of the first key, which the second may collect, for a day.
+/// A session of the first key, which the second may collect, for a day, charged to the third.
 pub fn session(id: SessionId, reserved: u64) -> NewSession<'static> {
     NewSession {
         id,
         owner: key(1),
         collector: key(2),
+        account: key(3),
         reserved: Bytes::new(reserved),
         life: DAY,
         note: b"note",

@@ -66,8 +66,8 @@ fn fifty_creators_at_once_get_what_there_is_and_no_more() {
 fn numbers_of_sessions_are_limited() {
     let (disk, limits) = (SimDisk::new(1), Limits { sessions: 3, ..PLENTY });
     let (store, _) = open_with(&disk, limits);
-    let few = |number, owner| NewSession {
-        owner: key(owner),
+    let few = |number, account| NewSession {
+        account: key(account),
         allowance: Some(allowance(MB, 2)),
         ..session(id(number), 10)
     };
@@ -79,6 +79,7 @@ fn numbers_of_sessions_are_limited() {
     store.remove(id(1), &key(1)).wait().unwrap();
     store_whole(&store, &few(4, 3), 10);
     assert_eq!(store.usage_of(&key(1)).sessions, 1);
+    assert_eq!(store.usage_of(&key(3)).sessions, 1);
 }
 
 #[test]
@@ -110,7 +111,7 @@ fn a_complete_session_gives_back_what_it_does_not_need() {
     let (store, _) = open(&disk.after_crash());
     assert_eq!(store.usage().bytes, file_bytes(5000));
     store.remove(id(1), &key(1)).wait().unwrap();
-    assert_eq!((store.usage().bytes, store.usage_of(&key(1)).bytes), (0, 0));
+    assert_eq!((store.usage().bytes, store.usage_of(&key(3)).bytes), (0, 0));
 }
 
 #[test]
@@ -134,6 +135,49 @@ fn a_reservation_grows_within_the_limits() {
     let mut writer = store.writer(id(1), &key(1)).unwrap();
     writer.append(&content(id(1), 1000 + MB, 100)).unwrap();
     assert_eq!(writer.complete().wait().unwrap(), MB + 1100);
+}
+
+/// Owners are made up by anybody, so what they have does not decide.
+#[test]
+fn space_is_charged_to_the_account_whoever_owns_it() {
+    let disk = SimDisk::new(1);
+    let limits = Limits { key: allowance(2 * file_bytes(10), 10), ..PLENTY };
+    let (store, _) = open_with(&disk, limits);
+    let owned = |number: u64| NewSession {
+        owner: key(100 + number as u8),
+        ..session(id(number), 10)
+    };
+    store_whole(&store, &owned(1), 10);
+    store_whole(&store, &owned(2), 10);
+    let refused = refusal(store.create(&owned(3), at(0)));
+    assert!(matches!(refused, Refusal::KeyBytes { .. }), "{refused}");
+    let (store, _) = open_with(&disk.after_crash(), limits);
+    assert_eq!(store.usage_of(&key(3)).bytes, 2 * file_bytes(10));
+    let refused = refusal(store.create(&owned(3), at(0)));
+    assert!(matches!(refused, Refusal::KeyBytes { .. }), "{refused}");
+    store_whole(&store, &NewSession { account: key(4), ..owned(3) }, 10);
+    assert_eq!(store.list(&key(101), None, 10).len(), 1);
+}
+
+#[test]
+fn given_back_space_is_free_also_after_a_crash_and_can_be_reserved_again() {
+    let disk = SimDisk::new(1);
+    let (store, _) = open(&disk);
+    let mut writer = store.create(&session(id(1), 100 * MB), at(0)).unwrap();
+    writer.append(&content(id(1), 0, 5000)).unwrap();
+    writer.promise().wait().unwrap();
+    writer.append(&content(id(1), 5000, 1000)).unwrap();
+    writer.give_back().unwrap();
+    assert_eq!(store.usage().bytes, file_bytes(6000));
+    assert!(matches!(writer.append(b"x"), Err(StoreError::OverReservation { reserved: 6000 })));
+    writer.promise().wait().unwrap();
+    drop(writer);
+    let (store, _) = open(&disk.after_crash());
+    assert_eq!(store.usage().bytes, file_bytes(6000));
+    let mut writer = store.writer(id(1), &key(1)).unwrap();
+    writer.reserve(Bytes::new(MB)).unwrap();
+    writer.append(&content(id(1), 6000, 1000)).unwrap();
+    assert_eq!(writer.complete().wait().unwrap(), 7000);
 }
 
 #[test]
