@@ -70,7 +70,7 @@ pub struct ParcelReport {
     pub digest: Option<(WholeDigest, String)>,
     /// What limited it, if this is the sender and it has ended well.
     pub limits: Option<TransferLimits>,
-    /// Which stored session it is, if a depot keeps it.
+    /// Which stored session it is, if this is the sender and a depot keeps it now.
     pub kept: Option<Kept>,
     /// How it ended.
     pub result: Result<(), Error>,

@@ -9,7 +9,7 @@ use super::{client::StoreClient, owner_key::OwnerKey, refused::refused};
 use crate::{
     Error, Progress,
     parcel::{
-        Kept, ParcelReport,
+        ParcelReport,
         code::StoredCode,
         hexadecimal,
         note::Note,
@@ -22,7 +22,7 @@ use protocol::session::{
     HopReport, SessionId,
     parcel::{ParcelHead, ParcelReader, ParcelStep},
     record::EndCode,
-    request::{self, Request, SigningKey},
+    request::{Request, SigningKey},
 };
 use session::{Options, Session};
 use std::{
@@ -131,7 +131,6 @@ impl CollectRequest {
         report.blake3 = Some(hexadecimal(&collection.reader.content().root()));
         report.is_encrypted = head.is_encrypted();
         (report.connections, report.hops) = collection.connections();
-        report.kept = collection.kept().await;
         match placed {
             Ok(file) => report.file = file,
             Err(error) => return Err(collection.ended(error).await),
@@ -254,13 +253,6 @@ impl<'c, S: Future<Output = ()> + Unpin> Collection<'c, S> {
     fn connections(&self) -> (u32, Vec<HopReport>) {
         let now = self.session.statistics();
         (now.connections, now.hops)
-    }
-
-    /// What the depot says of it.
-    async fn kept(&self) -> Option<Kept> {
-        let note = timeout(GOODBYE, self.session.greeted()).await.ok()?.ok()?;
-        let expires_s = request::Kept::parse(&note)?.expires_s;
-        Some(Kept { session: self.access.session, expires_s })
     }
 
     /// Lets the depot hear that this end stops, if it does.
