@@ -13,7 +13,7 @@ use clap::Args;
 use protocol::session::{SessionId, request::StoredSession};
 use serde_json::json;
 use session::{Options, Route};
-use std::{future::Future, path::PathBuf, str::FromStr};
+use std::{future::Future, path::PathBuf};
 use transfer::{
     Error,
     parcel::{CodeError, StoreClient, StoredCode},
@@ -48,7 +48,7 @@ Examples:
 pub struct ExtendArgs {
     /// The session, as longhaul session list shows it, or its code
     #[arg(value_name = "ID|CODE")]
-    session: NameArg,
+    session: String,
     /// How long from now, as in 90min or 72h
     #[arg(long, value_name = "TIME")]
     keep: units::Duration,
@@ -67,7 +67,7 @@ Examples:
 pub struct DropArgs {
     /// The session, as longhaul session list shows it, or its code
     #[arg(value_name = "ID|CODE")]
-    session: NameArg,
+    session: String,
     #[command(flatten)]
     store: StoreArgs,
 }
@@ -92,18 +92,14 @@ struct StoreArgs {
 }
 
 /// A session by its name, or by the code from which the name is derived.
-#[derive(Debug, Clone, Copy)]
-struct NameArg(SessionId);
-
-impl FromStr for NameArg {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let by_code = |code: StoredCode| code.keys().session;
-        let session = text.parse().or_else(|_| text.parse().map(by_code));
-        session.map(Self).map_err(|_: CodeError| {
-            "expected the session's name, 32 hexadecimal digits, or its code of 20 characters".to_owned()
-        })
-    }
+fn named(text: &str) -> Result<SessionId, Failure> {
+    let by_code = |code: StoredCode| code.keys().session;
+    text.parse().or_else(|_| text.parse().map(by_code)).map_err(|_: CodeError| {
+        Failure::usage(format_args!(
+            "{text:?} is not a session: expected a name of 32 hexadecimal digits, as longhaul session list --via DEPOT shows it, \
+             or a code of 20 characters"
+        ))
+    })
 }
 
 impl StoreArgs {
@@ -144,8 +140,9 @@ pub fn list(args: &ListArgs) -> Result<(), Failure> {
 }
 
 pub fn extend(args: &ExtendArgs) -> Result<(), Failure> {
+    let session = named(&args.session)?;
     let (client, owner) = (args.store.client()?, args.store.owner.key()?);
-    let extended = client.extend(args.session.0, args.keep.into(), &owner);
+    let extended = client.extend(session, args.keep.into(), &owner);
     let now = args.store.ask(extended)?;
     if args.store.json {
         print_json(&now);
@@ -156,8 +153,9 @@ pub fn extend(args: &ExtendArgs) -> Result<(), Failure> {
 }
 
 pub fn remove(args: &DropArgs) -> Result<(), Failure> {
+    let session = named(&args.session)?;
     let (client, owner) = (args.store.client()?, args.store.owner.key()?);
-    let now = args.store.ask(client.drop_session(args.session.0, &owner))?;
+    let now = args.store.ask(client.drop_session(session, &owner))?;
     if args.store.json {
         print_json(&now);
     } else {
