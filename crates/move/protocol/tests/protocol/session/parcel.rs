@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The bytes of a stored session, compared with those that `interop/parcel.py` makes by Python's `cryptography`.
 
-use super::{below, bytes};
+use super::{below, bytes, headers::block};
 use aws_lc_rs::digest::{SHA256, digest};
 use longhaul_protocol::session::{
     Prefix,
@@ -110,6 +110,7 @@ fn short_parcels_are_those_of_the_second_implementation() {
         let stored = written(is_encrypted, NOTE, b"hello\n", 2);
         assert_eq!(hex(&stored), expected);
         assert_eq!(read(&stored, 7), Ok((Some(NOTE.to_vec()), b"hello\n".to_vec())));
+        assert!(!is_encrypted || stored == block("hex parcel"), "docs/lsl.md has the same");
     }
 }
 
