@@ -54,8 +54,8 @@ def header(kind, *fields):
 class Session:
     """Role 0: initiator, 1: acceptor. `peers` leads to the other end, or to the meeting under the code. `request` gives
     the note for a depot that keeps sessions (13.2)."""
-    def __init__(self, role, out, inp, peers=(), code="", meeting=False, listener=None, asks=(), encrypt=False, name=None,
-                 request=None):
+    def __init__(self, role, out, inp, peers=(), code="", meeting=False, listener=None, asks=(), encrypt=False,
+                 name=None, request=None):
         self.role, self.out, self.inp, self.peers, self.meeting = role, Stream(out), Stream(inp), peers, meeting
         self.listener, self.digest, self.encrypt = listener, dict(asks).get(DIGEST), encrypt and code
         self.secret = derive_key(b"longhaul lsl 1 code", code.encode()) if code else b""

@@ -41,9 +41,10 @@ def read(stored, secret=None):
     if len(head) < HEAD or head[:9] != MAGIC or head[9] > 1 or (head[9] == 1 and secret is None) or not body:
         raise Refused("no head, or a secret is needed")
     if head[9] == 1:
-        chunks, openings = [body[at:at + CHUNK + TAG] for at in range(0, len(body), CHUNK + TAG)], cipher(secret, head[10:])
+        chunks, opens = [body[at:at + CHUNK + TAG] for at in range(0, len(body), CHUNK + TAG)], cipher(secret, head[10:])
         try:
-            body = b"".join(openings.decrypt(nonce(n, n + 1 == len(chunks)), chunk, head) for n, chunk in enumerate(chunks))
+            body = [opens.decrypt(nonce(n, n + 1 == len(chunks)), chunk, head) for n, chunk in enumerate(chunks)]
+            body = b"".join(body)
         except (InvalidTag, ValueError):
             raise Refused("a chunk is not as it was sent")
     length = int.from_bytes(body[:4], "big")

@@ -28,7 +28,8 @@ def leave(path, peers, code, encrypt):
     note = json.dumps(note, separators=(",", ":")).encode()
     stored = write(note, path.read_bytes(), secrets.token_bytes(32), secret if encrypt else None)
     request = {"do": "leave", "collector": public_of(collector).hex(), "bytes": len(stored), "life_s": 3600}
-    Session(0, io.BytesIO(stored), io.BytesIO(), peers, name=name, request=signed(secrets.token_bytes(32), request)).run()
+    owner = secrets.token_bytes(32)
+    Session(0, io.BytesIO(stored), io.BytesIO(), peers, name=name, request=signed(owner, request)).run()
 
 def collect(path, peers, code, encrypt):
     name, collector, secret = keys(code)
@@ -45,7 +46,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=["leave", "collect"])
     parser.add_argument("file", type=pathlib.Path)
-    parser.add_argument("--via", action="append", required=True, type=peer, metavar="HOST:PORT", help="a depot; repeat it")
+    parser.add_argument("--via", action="append", required=True, type=peer, metavar="HOST:PORT", help="a depot")
     parser.add_argument("--code", required=True, help="20 characters")
     parser.add_argument("--no-encryption", dest="encrypt", action="store_false", help="leave, or accept, plain bytes")
     args = parser.parse_args()

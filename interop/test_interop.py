@@ -164,8 +164,10 @@ def stored(check):
     config, real = directory / "depot.toml", check.longhaul
     config.write_text(f'[store]\npath = "{directory}/store"\nsize = "100MB"\nkept_free = "1MB"\n')
     options = "--code", STORED_CODE, "--via", f"127.0.0.1:{check.depot('--config', config)}", *plain
-    leave = [real, "send", "--detach", "--json", "--owner-key", directory / "key"] if check.real_sends else [*STORED, "leave"]
-    collect = [*STORED, "collect", check.target] if check.real_sends else [real, "recv", "--json", "-o", check.target]
+    leave, collect = [*STORED, "leave"], [real, "recv", "--json", "-o", check.target]
+    if check.real_sends:
+        leave = [real, "send", "--detach", "--json", "--owner-key", directory / "key"]
+        collect = [*STORED, "collect", check.target]
     sender = check.start(*leave, check.source, *options)
     check.wait(lambda: sender.poll() is not None)
     check.done(check.start(*collect, *options), sender)
