@@ -31,6 +31,7 @@ pub use siblings::Siblings;
 pub use site::Site;
 pub use site_names::{SiteError, SiteHost, SiteName, SiteOrigin};
 pub use stall::Stall;
+pub use store::Store;
 pub use tcp::Tcp;
 pub(crate) use timeouts::DepotsAround;
 pub use timeouts::Timeouts;
@@ -65,6 +66,7 @@ mod siblings;
 mod site;
 mod site_names;
 mod stall;
+mod store;
 mod tcp;
 mod timeouts;
 mod tls;
@@ -125,6 +127,9 @@ pub struct Config {
     /// Its use as an HTTP proxy; `None` refuses that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
+    /// Where it keeps sessions; `None` keeps none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<Store>,
     /// Routes around depots that fail.
     #[serde(rename = "detour", skip_serializing_if = "Vec::is_empty")]
     pub detours: Vec<Detour>,
@@ -204,6 +209,7 @@ impl Config {
         self.session.check()?;
         self.check_tcp()?;
         self.check_proxy()?;
+        self.store.as_ref().map_or(Ok(()), Store::check)?;
         self.hops.iter().try_for_each(PeerOptions::check)
     }
 
@@ -270,12 +276,17 @@ impl Config {
             ("limits.memory", self.limits.memory != new.limits.memory),
             ("trust.replays", self.trust.replays != new.trust.replays),
             ("tcp", self.tcp != new.tcp),
+            ("store.path", self.store_path() != new.store_path()),
             ("admin", self.admin != new.admin),
             ("control.socket", self.control.socket != new.control.socket),
             ("control.state", self.control.state != new.control.state),
             ("log", self.log != new.log),
         ];
         differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
+
+    fn store_path(&self) -> Option<&PathBuf> {
+        self.store.as_ref().map(|store| &store.path)
     }
 
     /// Whether it has a certificate to show, for one name or other.
@@ -386,6 +397,7 @@ impl Default for Config {
             stall: Stall::default(),
             session: Sessions::default(),
             proxy: None,
+            store: None,
             detours: Vec::new(),
             admin: Admin::default(),
             control: Control::default(),

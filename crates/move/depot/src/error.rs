@@ -30,6 +30,9 @@ pub enum Error {
     /// The access log cannot be written.
     #[error(transparent)]
     AccessLog(#[from] AccessLogError),
+    /// The store of sessions cannot be used.
+    #[error("`store.path`: {0}")]
+    Store(#[from] store::OpenError),
     /// An address cannot be listened on.
     #[error("`{setting}`: cannot listen on {address}: {}", cannot_listen(*address, error))]
     Listen {
@@ -106,6 +109,7 @@ impl ClassifyFailure for Error {
     fn failure_class(&self) -> FailureClass {
         match self {
             Self::Config(_) | Self::Id(_) => FailureClass::Usage,
+            Self::Store(error) => error.failure_class(),
             Self::Tune(
                 TuneError::Unknown { .. } | TuneError::Forbidden { .. } | TuneError::Source { .. },
             )

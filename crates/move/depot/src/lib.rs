@@ -10,6 +10,7 @@
 //!   acceptor       which connections are let in
 //!     http           one client's requests, passed on and answered (`relay` moves the bytes)
 //!     session        sessions: bytes in both directions (`docs/lsl.md`)
+//!       stored         sessions that the depot keeps
 //!   admission      clients that it serves and next hops that it connects to: none by default
 //!   state          what all connections share
 //!   settings       the configuration and the files that it names: what a reload replaces
@@ -68,6 +69,7 @@ mod shown_certificates;
 mod sibling_loads;
 mod spare_descriptors;
 mod state;
+mod stored;
 mod takeover;
 mod tls;
 mod trace;
@@ -81,7 +83,7 @@ pub use config::{
     AccessTo, Admin, Allow, Buffers, Config, ConfigError, Control, CopyMode, Detour, DetourCheck,
     DigestMode, HopPacing, IdleConnections, LeastRate, Limits, Log, LogFormat, PacingMethod,
     PeerOptions, Proxy, Sessions, Siblings, Site, SiteError, SiteHost, SiteName, SiteOrigin, Stall,
-    Tcp, Timeouts, TlsFiles, TrustFiles, UpstreamRule, UpstreamRuleError, parse_network,
+    Store, Tcp, Timeouts, TlsFiles, TrustFiles, UpstreamRule, UpstreamRuleError, parse_network,
 };
 pub use error::Error;
 pub use file_rights::warn_of_root_rights;

@@ -27,7 +27,7 @@ use crate::{
     session::Meetings,
     settings::Settings,
     state::Shared,
-    takeover,
+    stored, takeover,
     transfers::Transfers,
     upkeep, warm,
 };
@@ -157,6 +157,7 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
 /// The configuration is wrong, or the host cannot do as it says.
 pub fn check(config: Config, pacers: &Pacers) -> Result<(), Error> {
     file_rights::check_access_log(&config)?;
+    stored::check(config.store.as_ref())?;
     Settings::new(config, pacers).map(drop)
 }
 
@@ -191,6 +192,7 @@ impl Depot {
         let memory = config.limits.memory.get() as usize;
         let pipes = Pipes::new(config.limits.pipe.get() as usize, memory);
         let identity = Identity::new(listeners.for_clients());
+        let stored = stored::open(config.store.as_ref())?;
         let listeners_stay = listeners.clients.iter().any(|it| it.is_kept);
         let shared = Arc::new(Shared {
             started: Arc::clone(&config),
@@ -203,6 +205,7 @@ impl Depot {
                 stripes: Arc::default(),
                 meetings: Meetings::default(),
             },
+            stored,
             observer: Observer::new(&config, Arc::clone(&paced), log)?,
             next_hops: NextHops::new(paced),
             lifecycle: Lifecycle::new(told, kept, listeners_stay),
@@ -280,6 +283,7 @@ impl Depot {
         tokio::spawn(detour_checks::run(Arc::clone(&shared)));
         tokio::spawn(buffers::govern(Arc::clone(&shared)));
         tokio::spawn(control::sharing::keep(Arc::clone(&shared)));
+        tokio::spawn(stored::keep(Arc::clone(&shared.stored)));
         if let Some(socket) = control {
             let (shared, alive) = (Arc::clone(&shared), while_alive.clone());
             tokio::spawn(control::serve(socket, Origin::Operator, shared, alive));
@@ -316,6 +320,7 @@ impl Depot {
         let _ = shared.lifecycle.drains_until.set(Instant::now() + drain);
         if why == Phase::Succeeded {
             tracing::info!(seconds, "another depot has taken over: finishing transfers under way");
+            shared.stored.hand_over().await;
         } else {
             tell(&[NotifyState::Stopping]);
             tracing::info!(seconds, "stopping: finishing transfers under way");

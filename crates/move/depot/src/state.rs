@@ -9,6 +9,7 @@ use crate::{
     next_hops::NextHops,
     observe::Observer,
     settings::Settings,
+    stored::Stored,
     transfers::Transfers,
 };
 use protocol::{DepotId, http::Fault};
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub next_hops: NextHops,
     /// What transfers move through, and who may join them.
     pub transfers: Transfers,
+    /// Sessions that it keeps.
+    pub stored: Arc<Stored>,
     /// Counters and log of all requests.
     pub observer: Arc<Observer>,
     /// Serving, handing over and stopping.
@@ -133,6 +136,7 @@ impl Shared {
         *current = settings;
         drop(current);
         self.admission.rates.replace(client_rate);
+        self.stored.set_limits(self.config().store.as_ref());
         waiting
     }
 }

@@ -105,7 +105,7 @@ pub(crate) fn recover(
 }
 
 /// Whether a store is to begin here.
-fn check_format(disk: &dyn Disk) -> Result<bool, OpenError> {
+pub(crate) fn check_format(disk: &dyn Disk) -> Result<bool, OpenError> {
     let not_a_store = |what| OpenError::NotAStore { file: Place::Format, what };
     let Some(bytes) =
         read(disk, Place::Format, 64).map_err(OpenError::io("read", Place::Format))?

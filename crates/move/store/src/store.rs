@@ -92,6 +92,14 @@ impl Store {
         Ok((Self { shared, runner: Arc::new(runner) }, report))
     }
 
+    /// Checks whether what is in a directory is a store of this version, or none yet. Changes nothing.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn check(disk: &dyn Disk) -> Result<(), OpenError> {
+        recovery::check_format(disk).map(drop)
+    }
+
     /// Begins a session. It exists for others, and after a crash, once its writer has promised something.
     ///
     /// # Errors
@@ -458,6 +466,15 @@ impl Store {
         self.readable(id, key, 0)?;
         let catalogue = self.shared.catalogue();
         catalogue.get(id).map(|entry| info(id, entry)).ok_or(StoreError::Unknown)
+    }
+
+    /// What is known of a session of this owner.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn own(&self, id: SessionId, owner: &AccessKey) -> Result<SessionInfo, StoreError> {
+        let catalogue = self.shared.catalogue();
+        catalogue.of_owner(id, owner).map(|entry| info(id, entry))
     }
 
     /// What is charged to an account.

@@ -116,6 +116,11 @@ impl Entry {
         self.target = Some(open.to_string().into());
     }
 
+    /// What is asked of the store.
+    pub(crate) fn asks_store(&mut self, what: String) {
+        self.target = Some(what.into());
+    }
+
     /// A tunnel was asked for, to this server.
     pub(crate) fn tunnel(&mut self, server: &str) {
         self.method = Some("CONNECT");

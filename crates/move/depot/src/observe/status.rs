@@ -100,6 +100,26 @@ statistics! {
         /// Sessions.
         #[serde(default)]
         sessions: Sessions => nested,
+        /// The store of sessions, if the depot has one.
+        #[serde(default)]
+        store: Option<StoreState> => nested,
+    }
+
+    /// Sessions that the depot keeps.
+    #[derive(Default, Eq)]
+    pub struct StoreState {
+        /// 1 if the store is open, 0 while another process has it.
+        open: bool => gauge("store_open"),
+        /// Sessions that the depot keeps.
+        sessions: usize => gauge("store_sessions"),
+        /// Space that they have, or have reserved.
+        used_bytes: u64 => gauge("store_used"),
+        /// Maximum of that space: `store.size`.
+        size_bytes: u64 => gauge("store_size"),
+        /// Requests that the store has refused.
+        refused: u64 => counter("store_refusals"),
+        /// Sessions that were removed because their time was over.
+        expired: u64 => counter("store_expired"),
     }
 
     /// Connections.
@@ -292,7 +312,7 @@ statistics! {
     /// Sessions with one kind of target and one outcome.
     #[derive(Eq)]
     pub struct EndedSessions {
-        /// The kind of target: `end`, `tcp` or `meet`.
+        /// The kind of target: `end`, `tcp`, `meet` or `store`.
         target: String => label,
         /// Their outcome.
         outcome: String => label,

@@ -5,12 +5,12 @@ use super::{
     registry::Reading,
     status::{
         AccessLogState, Certificate, Connections, DetourDepot, LargestClient, Memory, PeerPacing,
-        Reload, SCHEMA, Sessions, State, Status,
+        Reload, SCHEMA, Sessions, State, Status, StoreState,
     },
 };
 use crate::{
     config::Config, control::sharing, lifecycle::Phase, packet_pacing::Peer, spare_descriptors,
-    state::Shared, transfers::Transfers,
+    state::Shared, stored::Counted, transfers::Transfers,
 };
 use host::TcpMemory;
 use protocol::Panicked;
@@ -123,6 +123,7 @@ impl View {
             clients: all.clients,
             ticket_transfers: all.ticket_transfers,
             sessions,
+            store: shared.stored.counted().map(StoreState::from),
         }
     }
 }
@@ -150,6 +151,20 @@ fn memory(transfers: &Transfers, config: &Config, refusals: BTreeMap<String, u64
         open_files: fs::read_dir("/proc/self/fd")
             .map_or(usize::try_from(limit).unwrap_or(0), Iterator::count),
         open_files_limit: limit,
+    }
+}
+
+impl From<Counted> for StoreState {
+    fn from(counted: Counted) -> Self {
+        let Counted { is_open, usage, size, refused, expired } = counted;
+        Self {
+            open: is_open,
+            sessions: usage.sessions,
+            used_bytes: usage.bytes,
+            size_bytes: size,
+            refused,
+            expired,
+        }
     }
 }
 

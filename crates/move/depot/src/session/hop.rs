@@ -119,6 +119,11 @@ impl NextHop<'_> {
         self.open.hops.is_empty() && self.open.target == Target::End
     }
 
+    /// Whether it is the other end, be it a depot that keeps sessions: no further connections join it (rule 4.4).
+    pub(super) fn next_is_acceptor(&self) -> bool {
+        self.open.hops.is_empty() && matches!(self.open.target, Target::End | Target::Store)
+    }
+
     /// The number of depots that the session goes through, starting with the next hop.
     pub(super) fn depots(&self) -> usize {
         1 + self.open.hops.len()

@@ -17,13 +17,14 @@ use crate::{
         stripes,
     },
     state::RequestContext,
+    stored,
     tls::Protocol,
     upstream,
 };
 use http::StatusCode;
 use protocol::{
     Authority, Scheme,
-    http::{Connection, Fault, ProxyError, proxy::CONNECTED},
+    http::{Connection, Fault, proxy::CONNECTED},
     proxy_protocol,
     session::{Answer, Hop, Open, OpenStep},
 };
@@ -77,7 +78,8 @@ pub(crate) async fn carry_out(
     entry.asked_for(plan.asked_for);
     entry.by(plan.ticket.as_ref());
     let Plan { session, step, grant, asked_for, ticket } = plan;
-    let allowance = ticket.map(|verified| Allowance::of(&verified.ticket)).unwrap_or_default();
+    let allowance = ticket.as_ref().map(|verified| Allowance::of(&verified.ticket));
+    let allowance = allowance.unwrap_or_default();
     let opened = Opened { context, grant, asked_for, allowance: allowance.clone() };
     match step {
         OpenStep::Connect { hop, open } => opened.through(client, entry, hop, *open).await,
@@ -88,9 +90,8 @@ pub(crate) async fn carry_out(
             meeting::meet(client, entry, (session, role), allowance, context).await;
         }
         OpenStep::Store => {
-            let (status, error) = (StatusCode::NOT_IMPLEMENTED, ProxyError::HttpRequestError);
-            let fault = Fault::new(status, error, "this depot keeps no sessions");
-            client.refuse(entry, &fault, true, context).await;
+            let asked = (session, ticket.as_ref());
+            Box::pin(stored::serve(client, entry, asked, allowance, context)).await;
         }
     }
 }

@@ -41,7 +41,7 @@ impl NextHop<'_> {
     /// Over how many connections the hop's bytes may go: as many as the client wishes and this depot's configuration
     /// allows. An acceptor knows nothing of it.
     pub(super) fn streams(&self, hop: &upstream::UpstreamConnection) -> u8 {
-        if self.next_is_end() || self.payload == Payload::Request {
+        if self.next_is_acceptor() || self.payload == Payload::Request {
             return 1;
         }
         let address = hop.stream.peer().ip();

@@ -10,8 +10,9 @@ use super::{Disk, DiskFile, Extent, Folder, Place};
 use crate::error::OpenError;
 use rustix::{
     fs::{
-        AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, fdatasync, flock,
-        fstat, fstatvfs, fsync, ftruncate, mkdirat, openat, renameat, statat, unlinkat,
+        Access, AtFlags, CWD, Dir, FallocateFlags, FlockOperation, Mode, OFlags, accessat,
+        fallocate, fdatasync, flock, fstat, fstatvfs, fsync, ftruncate, mkdirat, openat, renameat,
+        statat, unlinkat,
     },
     io::{Errno, pread, pwritev, retry_on_intr},
 };
@@ -51,18 +52,7 @@ impl RealDisk {
             Err(Errno::EXIST) => {}
             Err(error) => return Err(failed(error)),
         }
-        // The path itself may be a link that the operator has made.
-        let root = rustix::fs::open(path, OPEN_FOLDER.difference(OFlags::NOFOLLOW), Mode::empty())
-            .map_err(failed)?;
-        let stat = fstat(&root).map_err(failed)?;
-        let own = rustix::process::geteuid().as_raw();
-        if ![own, 0].contains(&stat.st_uid) || stat.st_mode & 0o022 != 0 {
-            return Err(OpenError::OthersCanWrite {
-                path: path.to_owned(),
-                uid: stat.st_uid,
-                mode: stat.st_mode & 0o7777,
-            });
-        }
+        let root = open_root(path)?;
         let lock = openat(&root, LOCK, OFlags::RDWR | OFlags::CREATE | SAFELY, PRIVATE_FILE)
             .map_err(failed)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -76,6 +66,28 @@ impl RealDisk {
         let pid = format!("{}\n", std::process::id());
         let _ = ftruncate(&lock, 0).and_then(|()| rustix::io::pwrite(&lock, pid.as_bytes(), 0));
         Ok(Self { root, inner: Default::default(), lock: Mutex::new(Some(lock)) })
+    }
+
+    /// The directory at this path to look at, without a lock, and without changing anything. `None` if it is missing and could
+    /// be made.
+    ///
+    /// # Errors
+    /// It cannot be used, or others could change it.
+    pub fn look(path: &Path) -> Result<Option<Self>, OpenError> {
+        let failed = |error: Errno| OpenError::directory(path, &error.into());
+        let rights = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+        let can_use = |path: &Path| accessat(CWD, path, rights, AtFlags::EACCESS);
+        match rustix::fs::stat(path) {
+            Ok(_) => {}
+            Err(Errno::NOENT) => {
+                can_use(&parent_of(path)).map_err(failed)?;
+                return Ok(None);
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        let root = open_root(path)?;
+        can_use(path).map_err(failed)?;
+        Ok(Some(Self { root, inner: Default::default(), lock: Mutex::new(None) }))
     }
 
     /// Does something with a directory's descriptor, which is opened if it is not.
@@ -99,6 +111,24 @@ impl RealDisk {
     }
 }
 
+/// A store's directory, which nobody else may change.
+fn open_root(path: &Path) -> Result<OwnedFd, OpenError> {
+    let failed = |error: Errno| OpenError::directory(path, &error.into());
+    // The path itself may be a link that the operator has made.
+    let flags = OPEN_FOLDER.difference(OFlags::NOFOLLOW);
+    let root = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
+    let stat = fstat(&root).map_err(failed)?;
+    let own = rustix::process::geteuid().as_raw();
+    if ![own, 0].contains(&stat.st_uid) || stat.st_mode & 0o022 != 0 {
+        return Err(OpenError::OthersCanWrite {
+            path: path.to_owned(),
+            uid: stat.st_uid,
+            mode: stat.st_mode & 0o7777,
+        });
+    }
+    Ok(root)
+}
+
 /// The process that has written itself into a lock file, as it wrote itself.
 fn owner_of(lock: &OwnedFd) -> String {
     let mut text = [0; 20];
@@ -109,10 +139,14 @@ fn owner_of(lock: &OwnedFd) -> String {
 
 /// Makes the name of a directory that was just made durable.
 fn sync_parent(path: &Path) -> rustix::io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent: PathBuf = parent.map_or_else(|| ".".into(), Path::to_owned);
+    let parent = parent_of(path);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     fsync(rustix::fs::open(parent, flags, Mode::empty())?)
+}
+
+fn parent_of(path: &Path) -> PathBuf {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.map_or_else(|| ".".into(), Path::to_owned)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

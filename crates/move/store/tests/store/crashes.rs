@@ -14,6 +14,7 @@ use protocol::session::SessionId;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
+use units::Bytes;
 
 /// Crashes that the test goes through at least.
 const CRASHES: u64 = 600;
