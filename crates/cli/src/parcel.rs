@@ -201,7 +201,8 @@ impl ParcelArgs {
 
 /// A second since 1970 as a date.
 pub fn date(seconds: u64) -> String {
-    UnixTime::try_from(seconds).map_or_else(|_| format!("second {seconds}"), |time| time.to_string())
+    UnixTime::try_from(seconds)
+        .map_or_else(|_| format!("second {seconds}"), |time| time.to_string())
 }
 
 /// Which session a depot keeps now, and until when.

@@ -110,9 +110,7 @@ fn from(args: &RecvArgs) -> Result<From, Failure> {
         (None, _) if args.owner.is_given() => {
             return Err(Failure::usage("--owner-key is only for --stored"));
         }
-        (None, _) if shared.is_stored_code(any) => {
-            shared.stored_code(any)?.map(Collector::Code)
-        }
+        (None, _) if shared.is_stored_code(any) => shared.stored_code(any)?.map(Collector::Code),
         (None, _) => None,
     };
     if let Some(collector) = collector {

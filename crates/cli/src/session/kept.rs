@@ -107,11 +107,8 @@ impl StoreArgs {
         let routes = via::routes(&self.via)?;
         let store = |depots: &Vec<_>| Route::store(depots).map_err(|error| via::malformed(&error));
         let routes = routes.iter().map(store).collect::<Result<_, _>>()?;
-        let options = Options {
-            patience: self.patience.into(),
-            ca: self.ca.clone(),
-            ..Options::default()
-        };
+        let options =
+            Options { patience: self.patience.into(), ca: self.ca.clone(), ..Options::default() };
         Ok(StoreClient { routes, options })
     }
 

@@ -43,8 +43,7 @@ impl Post {
         let store = root.path().join("store");
         let text = format!("[store]\npath = {store:?}\nsize = \"200MB\"\nkept_free = \"1MB\"\n");
         fs::write(&config, text).unwrap();
-        let depot =
-            Depot::start(&[&["--config", config.to_str().unwrap()][..], &OPEN].concat());
+        let depot = Depot::start(&[&["--config", config.to_str().unwrap()][..], &OPEN].concat());
         Self { root, depot }
     }
 
@@ -162,7 +161,10 @@ fn file_is_collected_after_its_sender_has_gone() {
         fs::write(&file, content(length)).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         let left = post.leave(&["set.tar", "--keep", "1h"]);
-        assert_eq!((&left.report["bytes"], &left.report["encrypted"]), (&length.into(), &true.into()));
+        assert_eq!(
+            (&left.report["bytes"], &left.report["encrypted"]),
+            (&length.into(), &true.into())
+        );
         let before = fs::metadata(&file).unwrap();
         fs::remove_file(&file).unwrap();
         let received = post.collect(&left.code, &[]);
@@ -438,7 +440,10 @@ fn store_has_no_plain_bytes_unless_asked_for() {
     let (code, said) = refusal(&post.collector(&plain.code, &[]).output().unwrap());
     assert!(code == 4 && said.contains("--no-encryption"), "{code}: {said}");
     let received = post.collect(&plain.code, &["--no-encryption"]);
-    assert_eq!((&received["encrypted"], &received["blake3"]), (&false.into(), &plain.report["blake3"]));
+    assert_eq!(
+        (&received["encrypted"], &received["blake3"]),
+        (&false.into(), &plain.report["blake3"])
+    );
     let received = report(&by_owner(plain.report["session"].as_str().unwrap(), &["--overwrite"]));
     assert_eq!(received["blake3"], plain.report["blake3"]);
     assert_eq!(fs::read_to_string(post.there().join("hidden-name.txt")).unwrap(), secret);

@@ -36,9 +36,7 @@ pub use note::{Kind, Note};
 pub use placing::Output;
 pub use receive::{Origin, ReceiveRequest};
 pub use send::{Goal, SendRequest};
-pub use store::{
-    CollectRequest, Collector, Leaving, OwnerKey, StoreClient, default_owner_key,
-};
+pub use store::{CollectRequest, Collector, Leaving, OwnerKey, StoreClient, default_owner_key};
 
 use crate::{Error, TransferLimits};
 use protocol::session::{HopReport, SessionId};

@@ -63,7 +63,7 @@ pub(super) enum Place {
 impl Place {
     /// The place for what a note describes, with how much of it is there, hashed for this further digest.
     pub(super) async fn open(
-        output: &Output,
+        output: &mut Output,
         (overwrite, most): (bool, Option<Size>),
         note: &Note,
         earlier: Earlier,
@@ -74,7 +74,7 @@ impl Place {
         {
             return Err(Error::TooLarge(most));
         }
-        let path = match (output, &note.name) {
+        let path = match (&*output, &note.name) {
             (Output::Stream(_), _) if note.kind == Kind::Directory => {
                 return Err(Error::Usage("a directory cannot go to standard output".to_owned()));
             }

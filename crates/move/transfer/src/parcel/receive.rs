@@ -156,8 +156,9 @@ impl ReceiveRequest {
         let Self { origin, output, overwrite, max_size, .. } = self;
         let shown = Shown { progress, total: note.bytes, most: *max_size };
         let place = Placing { output, overwrite: *overwrite, note: &note, shown };
+        let mut pieces = &*session;
         let received = tokio::select! {
-            received = place.receive(place_of, &mut &*session) => received,
+            received = place.receive(place_of, &mut pieces) => received,
             () = begun_again(origin, &session, &note, next) => unreachable!("the session ends with it"),
             () = stop => {
                 drop(session);
@@ -185,7 +186,7 @@ impl ReceiveRequest {
     ) -> Result<(Place, Note), Error> {
         let note = Note::parse(note)?;
         let bounds = (self.overwrite, self.max_size);
-        let place = Place::open(&self.output, bounds, &note, Earlier::Compared, digest).await?;
+        let place = Place::open(&mut self.output, bounds, &note, Earlier::Compared, digest).await?;
         Ok((place, note))
     }
 }

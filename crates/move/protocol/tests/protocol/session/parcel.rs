@@ -146,7 +146,8 @@ fn any_pieces_give_the_same_parcel() {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     for _ in 0..40 {
         let (length, note) = (below(300_000, &mut random), below(4097, &mut random));
-        let (content, note) = (bytes(length as usize, &mut random), bytes(note as usize, &mut random));
+        let (content, note) =
+            (bytes(length as usize, &mut random), bytes(note as usize, &mut random));
         let is_encrypted = random.next_u32() & 1 == 1;
         let mut piece = || 1 + below(150_000, &mut random) as usize;
         let stored = written(is_encrypted, &note, &content, piece());
@@ -163,7 +164,8 @@ fn collector_continues_behind_any_byte() {
     for is_encrypted in [true, false] {
         let stored = written(is_encrypted, NOTE, &content, 1 << 20);
         let edges = (0..4).flat_map(|n| [n * CHUNK, n * CHUNK + 1, (n * CHUNK).saturating_sub(1)]);
-        let held = edges.map(|edge| edge.saturating_sub(4 + NOTE.len())).chain([100, 199_999, 200_000]);
+        let held =
+            edges.map(|edge| edge.saturating_sub(4 + NOTE.len())).chain([100, 199_999, 200_000]);
         for held in held.filter(|held| *held <= content.len()) {
             let mut prefix = Prefix::default();
             prefix.extend(&content[..held]);
@@ -262,8 +264,7 @@ fn too_long_notes_are_neither_written_nor_read() {
         assert_eq!(begun.is_ok(), is_taken);
         let head = ParcelHead::new(false, salt());
         let hash = *blake3::hash(b"").as_bytes();
-        let stored =
-            [head.as_bytes(), &(length as u32).to_be_bytes()[..], &note, &hash].concat();
+        let stored = [head.as_bytes(), &(length as u32).to_be_bytes()[..], &note, &hash].concat();
         assert_eq!(read(&stored, 1000).is_ok(), is_taken, "{length}");
     }
 }

@@ -114,7 +114,7 @@ impl CollectRequest {
         let note = Note::parse(&note)?;
         report.name.clone_from(&note.name);
         let bounds = (self.overwrite, self.max_size);
-        let place = Place::open(&self.output, bounds, &note, earlier, None).await?;
+        let place = Place::open(&mut self.output, bounds, &note, earlier, None).await?;
         let here = place.beginning().filter(|beginning| beginning.length() > 0);
         report.resumed_bytes = here.map_or(0, session::Beginning::length);
         progress.set(report.resumed_bytes, note.bytes);

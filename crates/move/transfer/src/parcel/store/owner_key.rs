@@ -30,13 +30,14 @@ pub struct OwnerKey(Arc<SigningKey>);
 pub fn default_owner_key() -> Result<PathBuf, Error> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || absolute("HOME").map(|home| home.join(".local/state"));
-    absolute("XDG_STATE_HOME").or_else(home).map(|state| state.join("longhaul/owner.key")).ok_or_else(
-        || {
+    absolute("XDG_STATE_HOME")
+        .or_else(home)
+        .map(|state| state.join("longhaul/owner.key"))
+        .ok_or_else(|| {
             let text =
                 "no place for the owner's key: HOME is not set. Name a file: --owner-key FILE";
             Error::Usage(text.to_owned())
-        },
-    )
+        })
 }
 
 impl OwnerKey {

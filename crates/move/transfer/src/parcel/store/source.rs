@@ -108,7 +108,8 @@ impl ParcelSource {
             ((first - from) as usize..(last - from) as usize, first)
         };
         let (range, at) = within(0, begin);
-        plain[range.clone()].copy_from_slice(&self.beginning[at.min(begin) as usize..][..range.len()]);
+        plain[range.clone()]
+            .copy_from_slice(&self.beginning[at.min(begin) as usize..][..range.len()]);
         let (range, at) = within(begin, end);
         if !range.is_empty() {
             self.inner.read_at(at - begin, &mut plain[range.clone()])?;

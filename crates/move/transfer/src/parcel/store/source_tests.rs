@@ -49,7 +49,9 @@ fn any_reads_give_what_a_writer_gives() {
         [0, 1, 65_496, 65_497, block - 41, block - 40, block - 39, block - 8, 2 * block + 77]
     };
     let mut random = Pcg64::seed_from_u64(5);
-    for (length, is_encrypted) in LENGTHS.iter().flat_map(|length| [(*length, true), (*length, false)]) {
+    for (length, is_encrypted) in
+        LENGTHS.iter().flat_map(|length| [(*length, true), (*length, false)])
+    {
         let mut content = vec![0; length];
         random.fill_bytes(&mut content);
         let expected = written(is_encrypted, &content);
