@@ -118,10 +118,10 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
     let parcel = if is_pipe { Parcel::Pipe(Box::new(io::stdin())) } else { Parcel::Path(what) };
     let receipts = receipt || shared.is_reported();
     let request = SendRequest { parcel, name, goal, options, receipts };
-    let again = if is_pipe {
-        "stopped. Data from standard input cannot be sent again: start over"
-    } else if detach {
+    let again = if detach {
         "stopped, and nothing is kept. To send it, run the command again"
+    } else if is_pipe {
+        "stopped. Data from standard input cannot be sent again: start over"
     } else {
         "stopped. To continue, run the same command again"
     };

@@ -294,6 +294,7 @@ fn collector_that_was_killed_continues() {
     let (mut sender, code) = begun(&mut post.sender(&["-", "--name", "set"]));
     let mut pipe = sender.stdin.take().unwrap();
     pipe.write_all(&all[..3_000_000]).unwrap();
+    wait(|| post.list().len() == 1);
     let mut collector = post.collector(&code, &[]).spawn().unwrap();
     // A checkpoint is made when something comes a second after the last.
     let part = post.there().join("set.part.json");

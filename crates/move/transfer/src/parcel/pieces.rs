@@ -7,7 +7,7 @@ use session::Session;
 
 /// Content that comes in order.
 pub(super) trait Pieces {
-    /// The next piece; `None` when all have come and are what was sent.
+    /// The next piece; `None` when all have come and are what was sent. If it is cancelled, nothing is lost.
     ///
     /// # Errors
     /// The connection is lost for good, or it is not what was sent.

@@ -18,12 +18,16 @@ use std::{
     io::{self, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    time::Duration,
 };
-use tokio::task::block_in_place;
+use tokio::{task::block_in_place, time::timeout};
 use units::Bytes as Size;
 
 /// What is read of a part at a time to hash it.
 const PIECE: usize = 1 << 20;
+
+/// What has come is made to last when nothing more comes for so long.
+const STALL: Duration = Duration::from_secs(1);
 
 /// Where to put what comes.
 pub enum Output {
@@ -282,7 +286,12 @@ async fn keep(
     shown: &mut Shown<'_>,
 ) -> Result<u64, Error> {
     let kept = async {
-        while let Some(chunk) = pieces.next().await? {
+        loop {
+            let Ok(next) = timeout(STALL, pieces.next()).await else {
+                part.checkpoint_if_due(identity);
+                continue;
+            };
+            let Some(chunk) = next? else { break };
             block_in_place(|| write(part, offset, &chunk))?;
             offset += chunk.len() as u64;
             shown.more(chunk.len(), pieces.hops())?;
