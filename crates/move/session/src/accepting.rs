@@ -148,7 +148,9 @@ async fn begin(
             let again = Arrival::Again { hello, wire };
             match sender.try_send(again).map_err(mpsc::error::TrySendError::into_inner) {
                 Ok(()) => return Ok(None),
-                Err(Arrival::Again { wire: unsent, .. } | Arrival::Continued { wire: unsent, .. }) => {
+                Err(
+                    Arrival::Again { wire: unsent, .. } | Arrival::Continued { wire: unsent, .. },
+                ) => {
                     wire = unsent;
                 }
             }

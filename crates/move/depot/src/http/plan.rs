@@ -170,7 +170,9 @@ pub(crate) async fn for_proxy(
     let tunnel = match step {
         OpenStep::Tcp { .. } => None,
         OpenStep::Connect { hop, open } => Some(Tunnel { hop, open }),
-        OpenStep::Meeting(_) | OpenStep::Store => return Err(Fault::internal("a proxy leads to servers alone")),
+        OpenStep::Meeting(_) | OpenStep::Store => {
+            return Err(Fault::internal("a proxy leads to servers alone"));
+        }
     };
     let plan = Plan {
         step: Route::Fetch { chain: Vec::new(), origin: url.clone() }.step(),

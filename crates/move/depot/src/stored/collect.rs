@@ -74,12 +74,7 @@ impl Collect {
     }
 }
 
-async fn send(
-    job: &Job,
-    session: &Session,
-    mut reader: Reader,
-    from: u64,
-) -> Result<(), Stop> {
+async fn send(job: &Job, session: &Session, mut reader: Reader, from: u64) -> Result<(), Stop> {
     let mut offset = from;
     loop {
         let at = offset;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! session ── chunks ──▶ batch ── append (a thread that may wait) ──▶ data file
-//!                          └── promise: at most once a second, after 64 MiB or 5 s ──▶ readers, and the sender after a restart
+//!                          └── promise: at most once a second, after 64 MiB or 2 s ──▶ readers, and the sender after a restart
 //! end of the stream ──▶ the last promise ──▶ DONE
 //! ```
 //! A sender that is too slow, or does not come back, leaves what is promised, and its reservation is given back.
@@ -38,7 +38,7 @@ const PROMISE_BYTES: u64 = 64 << 20;
 /// The least time between two promises, and between two looks at what is due.
 const SECOND: Duration = Duration::from_secs(1);
 /// After this time a promise is due, whatever its bytes.
-const PROMISE_TIME: Duration = Duration::from_secs(5);
+const PROMISE_TIME: Duration = Duration::from_secs(2);
 
 /// What is asked.
 #[derive(Debug, Clone, Copy)]
@@ -243,7 +243,8 @@ impl<'s> Storing<'s> {
 
     async fn next(&mut self) -> Event {
         // What is due is looked at although nothing comes.
-        let tick = Instant::now() + SECOND;
+        let pause = self.job.grants.minimum.map_or(SECOND, |minimum| minimum.pause().min(SECOND));
+        let tick = Instant::now() + pause.max(Duration::from_millis(10));
         tokio::select! {
             biased;
             () = self.turn.over() => Event::Over,
@@ -315,7 +316,8 @@ impl<'s> Storing<'s> {
         }
         match self.job.grants.most {
             Some(most) if length > most => {
-                let text = format!("the ticket is for at most {most} bytes, and the session has more");
+                let text =
+                    format!("the ticket is for at most {most} bytes, and the session has more");
                 Err(Refused::no_space(text).into())
             }
             _ => Ok(()),

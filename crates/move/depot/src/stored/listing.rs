@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Sessions of an owner are listed, extended and dropped (docs/lsl.md, rule 13.7).
 
-use super::{
-    collect::takes_nothing,
-    job::Job,
-    leave::seconds,
-    outcome::Stop,
-};
+use super::{collect::takes_nothing, job::Job, leave::seconds, outcome::Stop};
 use ::session::Session;
 use protocol::session::{
     SessionId,
@@ -44,9 +39,9 @@ async fn answer(job: &Job, session: &Session, request: Request) -> Result<(), St
         Request::List { after } => list(job, session, after).await?,
         Request::Extend { session: id, life_s } => {
             let now = SystemTime::now();
-            let until = now.checked_add(Duration::from_secs(life_s)).ok_or_else(|| {
-                StoreError::TooLong { longest: job.stored.limits().longest_life }
-            })?;
+            let until = now
+                .checked_add(Duration::from_secs(life_s))
+                .ok_or_else(|| StoreError::TooLong { longest: job.stored.limits().longest_life })?;
             job.store.extend(id, &job.signer, until, now).await?;
             let info = job.store.own(id, &job.signer)?;
             session.write(&line(&info).to_line()).await?;
@@ -56,7 +51,8 @@ async fn answer(job: &Job, session: &Session, request: Request) -> Result<(), St
             job.store.remove(id, &job.signer).await?;
             job.stored.prefixes.forget(id);
             let now = SystemTime::now();
-            let gone = SessionInfo { status: Status::Gone, length: 0, reserved: 0, expires: now, ..info };
+            let gone =
+                SessionInfo { status: Status::Gone, length: 0, reserved: 0, expires: now, ..info };
             session.write(&line(&gone).to_line()).await?;
         }
         // These move bytes.
@@ -79,7 +75,8 @@ async fn list(job: &Job, session: &Session, mut after: Option<SessionId>) -> Res
 
 /// What an owner learns of a session.
 fn line(info: &SessionInfo) -> StoredSession {
-    let failed = (info.status == Status::Failed).then_some("the depot's disk could not store more of it");
+    let failed =
+        (info.status == Status::Failed).then_some("the depot's disk could not store more of it");
     StoredSession {
         session: info.id,
         bytes: info.length,

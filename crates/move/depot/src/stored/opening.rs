@@ -8,10 +8,7 @@ use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
-use store::{
-    Job, Limits, OpenError, Report, Store,
-    disk::RealDisk,
-};
+use store::{Job, Limits, OpenError, Report, Store, disk::RealDisk};
 use tokio::{
     runtime::Handle,
     task::spawn_blocking,

@@ -4,10 +4,7 @@
 use http::StatusCode;
 use protocol::{
     http::{Fault, ProxyError},
-    session::{
-        record::EndCode,
-        request::RequestError,
-    },
+    session::{record::EndCode, request::RequestError},
 };
 use relay::copy::Progress;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

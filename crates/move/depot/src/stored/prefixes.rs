@@ -114,7 +114,8 @@ impl Prefixes {
         let mut known = self.known();
         if known.len() >= MOST
             && !known.contains_key(&id)
-            && let Some(oldest) = known.iter().min_by_key(|(_, known)| known.made).map(|(id, _)| *id)
+            && let Some(oldest) =
+                known.iter().min_by_key(|(_, known)| known.made).map(|(id, _)| *id)
         {
             known.remove(&oldest);
         }

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What all sessions with the store share: the store itself, while this process has it, and bounds.
 
-use super::{
-    leaving::Leaving,
-    outcome::Served,
-    places::Places,
-    prefixes::Prefixes,
-};
+use super::{leaving::Leaving, outcome::Served, places::Places, prefixes::Prefixes};
 use crate::config;
 use ::session::{Acceptor, ListenOptions};
 use http::StatusCode;

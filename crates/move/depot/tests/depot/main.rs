@@ -41,6 +41,7 @@ mod shares;
 mod siblings;
 mod sites;
 mod sources;
+mod stored;
 mod striping;
 mod takeovers;
 mod tickets;

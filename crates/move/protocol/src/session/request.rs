@@ -211,11 +211,7 @@ impl Signed {
     ///
     /// # Errors
     /// It is not a request, or its signature is wrong.
-    pub fn verify(
-        note: &[u8],
-        session: SessionId,
-        hello: &[u8; 32],
-    ) -> Result<Self, RequestError> {
+    pub fn verify(note: &[u8], session: SessionId, hello: &[u8; 32]) -> Result<Self, RequestError> {
         let (signature, rest) =
             note.split_first_chunk::<SIGNATURE>().ok_or(RequestError::Unsigned)?;
         let (public, json) =
@@ -404,7 +400,10 @@ mod tests {
             (r#"{"do":"drop"}"#, "missing field"),
             (r#"{"do":"drop","session":"00"}"#, "32 hexadecimal"),
             (&*format!(r#"{{"do":"collect","session":"{session}","from":-1}}"#), "invalid"),
-            (&*format!(r#"{{"do":"collect","session":"{session}","from":140737488355329}}"#), "long"),
+            (
+                &*format!(r#"{{"do":"collect","session":"{session}","from":140737488355329}}"#),
+                "long",
+            ),
             (&*format!(r#"{{"do":"extend","session":"{session}","life_s":1.5}}"#), "invalid"),
             (r#"{"do":"leave","collector":"ab","life_s":1}"#, "64 hexadecimal"),
             (r#"{"do":"list"} x"#, "trailing"),

@@ -41,7 +41,9 @@ pub enum OpensError {
     #[error(transparent)]
     Authority(#[from] AuthorityError),
     /// No target of sessions.
-    #[error("{0:?} is not a target of sessions: expected end:HOST:PORT, tcp:HOST:PORT, meet or store")]
+    #[error(
+        "{0:?} is not a target of sessions: expected end:HOST:PORT, tcp:HOST:PORT, meet or store"
+    )]
     Target(String),
 }
 

@@ -155,8 +155,7 @@ async fn recorded_hello_never_proves_anything() {
     // The stranger's own HELLO is a session of its own, not the first one's.
     let served = first.accept(options()).await.unwrap();
     let own = Greeting::new(SESSION, [6; 32], b"", &Terms::default(), None);
-    let mut stranger =
-        say([open, record(RecordKind::Hello, own.hello())].concat()).await;
+    let mut stranger = say([open, record(RecordKind::Hello, own.hello())].concat()).await;
     let third = incoming(&acceptor, &listener).await;
     assert_eq!(third.request(), Err(RequestError::Unsigned));
     let other = third.accept(options()).await.unwrap();

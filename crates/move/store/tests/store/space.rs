@@ -143,10 +143,8 @@ fn space_is_charged_to_the_account_whoever_owns_it() {
     let disk = SimDisk::new(1);
     let limits = Limits { key: allowance(2 * file_bytes(10), 10), ..PLENTY };
     let (store, _) = open_with(&disk, limits);
-    let owned = |number: u64| NewSession {
-        owner: key(100 + number as u8),
-        ..session(id(number), 10)
-    };
+    let owned =
+        |number: u64| NewSession { owner: key(100 + number as u8), ..session(id(number), 10) };
     store_whole(&store, &owned(1), 10);
     store_whole(&store, &owned(2), 10);
     let refused = refusal(store.create(&owned(3), at(0)));
