@@ -169,7 +169,7 @@ def stored(check):
         leave = [real, "send", "--detach", "--json", "--owner-key", directory / "key"]
         collect = [*STORED, "collect", check.target]
     sender = check.start(*leave, check.source, *options)
-    check.wait(lambda: sender.poll() is not None)
+    check.wait(lambda: sender.poll() is not None, 30)
     check.done(check.start(*collect, *options), sender)
 
 

@@ -39,7 +39,6 @@ const PORT: u16 = 3881;
 /// stopped.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-#[allow(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct RecvArgs {
     /// Code that longhaul send has printed, as --code
     #[arg(value_name = "CODE", conflicts_with = "code")]

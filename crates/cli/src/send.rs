@@ -23,7 +23,7 @@ use units::Rate;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul send set.tar --via depot.example.org --detach    # exits when the depot has it; prints a code for recv
+  longhaul send set.tar --via depot.example.org --detach    # the depot keeps it
   tar c sets | longhaul send - receiver.example.org:3881 --name sets.tar --code k3v9-x2mq-7f4t-pd8w";
 
 /// How long a depot keeps what is left there, unless told otherwise.
@@ -36,7 +36,6 @@ const KEEP: units::Duration = units::Duration::from_secs(24 * 3600);
 /// Exit codes: 0 received and verified, or kept; 1 failed, 2 wrong usage, 4 other data arrived, 130 and 143 stopped.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-#[allow(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct SendArgs {
     /// File or directory to send; - for standard input
     #[arg(value_name = "FILE|DIR|-")]
