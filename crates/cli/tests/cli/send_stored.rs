@@ -495,7 +495,7 @@ fn store_has_no_plain_bytes_unless_asked_for() {
     let plain = post.leave(&["hidden-name.txt", "--no-encryption"]);
     assert!(post.store_has(b"may not know") && post.store_has(b"hidden-name"));
     assert_eq!(plain.report["encrypted"], false);
-    // Whoever has a code is not given what the depot could have made up, unless that is wanted.
+    // A code does not open what the depot could have made up, unless that is wanted.
     let (code, said) = refusal(&post.collector(&plain.code, &[]).output().unwrap());
     assert!(code == 4 && said.contains("--no-encryption"), "{code}: {said}");
     let received = post.collect(&plain.code, &["--no-encryption"]);
@@ -528,7 +528,7 @@ fn session_is_left_and_collected_through_another_depot() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused_with_a_remedy() {
+fn refusals_of_a_depot_name_a_remedy() {
     let post = Post::start();
     fs::write(post.here().join("set"), "short").unwrap();
     let plain = Depot::named("plain", &OPEN);

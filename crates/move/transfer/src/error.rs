@@ -128,7 +128,7 @@ pub enum Error {
     /// A stored session is not what its sender has left.
     #[error("the stored session cannot be used: {0}")]
     Parcel(ParcelError),
-    /// A stored session is not encrypted, and so may come from anybody who can change what a depot keeps.
+    /// A stored session is not encrypted, so anyone who can write to the depot's disk could have made it.
     #[error(
         "the stored session is not encrypted, so its depot could have changed it. To take it nevertheless: --no-encryption"
     )]

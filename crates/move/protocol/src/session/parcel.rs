@@ -24,7 +24,7 @@ use std::fmt;
 
 /// Length of the head in bytes.
 pub const HEAD: usize = 42;
-/// Bytes of the body in a chunk; the last one has 1 to so many.
+/// Bytes of the body in a chunk; the last one may have fewer, but not 0.
 pub const CHUNK: usize = 65_536;
 /// The longest note in bytes.
 pub const MAX_NOTE: usize = 4096;

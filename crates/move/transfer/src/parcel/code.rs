@@ -45,7 +45,7 @@ fn characters<const N: usize>(random: &[u8]) -> [u8; N] {
     std::array::from_fn(|n| ALPHABET[(bits >> (5 * n) & 31) as usize])
 }
 
-/// Reads so many characters. Hyphens and spaces are ignored, and letters that look like digits are taken for those.
+/// Reads `N` characters. Hyphens and spaces are ignored, and letters that look like digits are taken for those.
 fn read<const N: usize>(text: &str) -> Result<[u8; N], CodeError> {
     let plain = text.chars().filter(|c| !matches!(c, '-' | ' '));
     let read = |c: char| match c.to_ascii_lowercase() {

@@ -26,7 +26,7 @@ use units::Bytes as Size;
 /// What is read of a part at a time to hash it.
 const PIECE: usize = 1 << 20;
 
-/// What has come is made to last when nothing more comes for so long.
+/// After this time without more, a checkpoint is made.
 const STALL: Duration = Duration::from_secs(1);
 
 /// Where to put what comes.

@@ -34,7 +34,7 @@ impl StoreClient {
         self.ask(Request::List { after: None }, owner).await
     }
 
-    /// Lets a session stay for so long from now.
+    /// Keeps a session until this long from now.
     ///
     /// # Errors
     /// The depot cannot be reached, or refuses.

@@ -46,7 +46,7 @@ const BETWEEN_BEGINNINGS: Duration = Duration::from_millis(50);
 /// Who collects.
 #[derive(Debug, Clone)]
 pub enum Collector {
-    /// Somebody who has the code.
+    /// Anyone who has the code.
     Code(StoredCode),
     /// The owner, who has only the name. The session is not encrypted, or its code is needed.
     Owner(SessionId, OwnerKey),

@@ -20,7 +20,7 @@ use std::{sync::Arc, time::Duration};
 /// How something is left.
 #[derive(Debug, Clone)]
 pub struct Leaving {
-    /// Whoever has it can collect.
+    /// Opens it.
     pub code: StoredCode,
     /// Can also list, extend and drop.
     pub owner: OwnerKey,
