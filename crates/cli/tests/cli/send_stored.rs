@@ -67,7 +67,7 @@ impl Post {
             fs::create_dir(root.path().join(name)).unwrap();
         }
         let config = root.path().join("depot.toml");
-        let store = root.path().join("store");
+        let store = root.path().join("store").to_str().unwrap().to_owned();
         let text = format!("[store]\npath = {store:?}\nsize = \"200MB\"\nkept_free = \"1MB\"\n");
         fs::write(&config, text).unwrap();
         let depot = Depot::start(&[&["--config", config.to_str().unwrap()][..], &OPEN].concat());
@@ -357,7 +357,7 @@ fn sender_and_collector_outlive_a_restart_of_the_depot() {
     let post = Post::start();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let config = post.root.path().join("again.toml");
-    let store = post.root.path().join("other");
+    let store = post.root.path().join("other").to_str().unwrap().to_owned();
     let settings = format!("[store]\npath = {store:?}\nsize = \"200MB\"\nkept_free = \"1MB\"\n");
     fs::write(&config, settings).unwrap();
     let depot = Again::start(&config, &address);

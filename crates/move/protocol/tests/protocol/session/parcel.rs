@@ -20,7 +20,7 @@ const NOTE: &[u8] = br#"{"kind":"pipe"}"#;
 const OTHERS: usize = 4 + NOTE.len() + 32;
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 fn salt() -> [u8; 32] {

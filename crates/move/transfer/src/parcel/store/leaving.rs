@@ -15,7 +15,7 @@ use protocol::session::{
     request::{Request, SigningKey},
 };
 use session::{Options, Stored};
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 /// How something is left.
 #[derive(Debug, Clone)]
@@ -66,9 +66,8 @@ impl Sealing {
         note: &Note,
         is_encrypted: bool,
     ) -> Result<Self, Error> {
-        let salt = host::random().map_err(|error| {
-            Error::Usage(format!("cannot read random bytes from the system: {error}"))
-        })?;
+        let no_salt = |error| Error::file("read", Path::new("the system's random bytes"), error);
+        let salt = host::random().map_err(no_salt)?;
         let head = ParcelHead::new(is_encrypted, salt);
         let secret = Secret(leaving.code.keys().secret);
         let note = note.to_bytes();
