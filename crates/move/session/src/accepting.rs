@@ -3,6 +3,7 @@
 
 use crate::{
     acceptor::{Arrival, Incoming, attach, key_of_secret, opened, refuse, restored},
+    core::Core,
     digest::Beginning,
     error::{Error, Loss},
     options::{ListenOptions, Options},
@@ -108,7 +109,7 @@ impl Acceptor {
         let key = |start| match start {
             SealedStart::Hello => key_of_secret(&registry.options.secret),
             SealedStart::Attach => {
-                let (core, _) = registry.begun(session)?;
+                let (core, _) = registry.begun(session, |_| true)?;
                 core.terms().map(|(key, _, _)| PreSharedKey::of_key(&key))
             }
         };
@@ -167,8 +168,13 @@ async fn continue_session(
     session: SessionId,
     payload: &[u8],
 ) -> Result<(), Loss> {
-    let named = Attach::parse(payload).ok().map(|attach| attach.session);
-    let begun = named.filter(|named| *named == session).and_then(|named| registry.begun(named));
+    let attach_record = Attach::parse(payload).ok().filter(|attach| attach.session == session);
+    let begun = attach_record.and_then(|attach| {
+        // One of several can only be told by the proof.
+        let is_its = |core: &Core| core.terms().is_some_and(|(key, _, _)| attach.is_by(&key));
+        let several = registry.options.each_hello_begins;
+        registry.begun(session, |core| !several || is_its(core))
+    });
     let Some((core, arrivals)) = begun else {
         refuse(&mut wire, EndCode::UnknownSession, "").await;
         return Err(Loss::Connection("the session is not known".to_owned()));

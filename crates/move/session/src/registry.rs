@@ -79,13 +79,18 @@ impl Registry {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session that the application has taken.
-    pub(crate) fn begun(&self, session: SessionId) -> Option<(Arc<Core>, mpsc::Sender<Arrival>)> {
+    /// A session that the application has taken; of several, the first that is `wanted`.
+    pub(crate) fn begun(
+        &self,
+        session: SessionId,
+        wanted: impl Fn(&Core) -> bool,
+    ) -> Option<(Arc<Core>, mpsc::Sender<Arrival>)> {
         let table = self.table();
-        let entries = table.sessions.get(&session)?;
-        let proved = entries.iter().rev().find(|entry| entry.is_proved());
-        let entry = proved.or_else(|| entries.iter().rev().find(|entry| entry.core.is_some()))?;
-        Some((entry.core()?, entry.arrivals.clone()))
+        let mut entries = table.sessions.get(&session)?.iter();
+        entries.find_map(|entry| {
+            let core = entry.core().filter(|core| !core.is_gone() && wanted(core))?;
+            Some((core, entry.arrivals.clone()))
+        })
     }
 
     /// A place for a session.

@@ -104,7 +104,7 @@ impl Leave {
     /// Stores the stream of an initiator that has proved itself.
     pub(super) async fn serve(self, job: &Job, session: &Session) -> Result<(), Stop> {
         session.end();
-        let turn = job.stored.leaving.take(self.wanted.session).await;
+        let turn = job.stored.leaving.take((self.wanted.session, job.signer)).await;
         if self.kept().bytes.is_some() {
             return confirm_complete(job, session).await;
         }
@@ -116,10 +116,11 @@ impl Leave {
         });
         let mut storing = Storing::new((job, session, &turn), begun.await?, self.wanted);
         let stored = storing.store().await;
-        if let Err(stop) = &stored
-            && !matches!(stop, Stop::Silent)
-        {
-            storing.settle().await;
+        match &stored {
+            Ok(()) => {}
+            // Whoever writes next begins behind what is promised.
+            Err(Stop::Silent) => storing.await_promise().await,
+            Err(Stop::Refused(_) | Stop::Lost(_)) => storing.settle().await,
         }
         stored
     }
@@ -229,7 +230,7 @@ impl<'s> Storing<'s> {
             let event = self.next().await;
             match event {
                 Event::Over => return Err(Stop::Silent),
-                Event::Promised(outcome) => self.promised = outcome?,
+                Event::Promised(outcome) => self.promised(outcome)?,
                 Event::Tick => {}
                 Event::Chunk(chunk) => match chunk? {
                     Some(first) => self.append(first).await?,
@@ -239,6 +240,18 @@ impl<'s> Storing<'s> {
             self.look()?;
             self.promise_if_due().await?;
         }
+    }
+
+    fn promised(&mut self, outcome: Result<u64, StoreError>) -> Result<(), Stop> {
+        match outcome {
+            Ok(promised) => self.promised = promised,
+            // The session stays as it was, and the next promise may be kept.
+            Err(error @ (StoreError::JournalInDoubt | StoreError::Io { .. })) => {
+                tracing::warn!(session = %self.wanted.session, %error, "a promise of the store is late");
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     async fn next(&mut self) -> Event {
@@ -349,13 +362,17 @@ impl<'s> Storing<'s> {
         Ok(self.session.confirm()?)
     }
 
+    async fn await_promise(&mut self) {
+        if let Some(promise) = self.promise.take() {
+            let _ = promise.await;
+        }
+    }
+
     /// Promises what is there, and gives back the space that is not used. Of a session without a byte nothing stays.
     async fn settle(&mut self) {
         let Some(mut writer) = self.writer.take() else { return };
         let (id, store, signer) = (writer.id(), Arc::clone(&self.job.store), self.job.signer);
-        if let Some(promise) = self.promise.take() {
-            let _ = promise.await;
-        }
+        self.await_promise().await;
         let settled = async {
             if self.length == 0 {
                 drop(writer);

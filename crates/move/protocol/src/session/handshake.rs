@@ -393,6 +393,13 @@ impl Attach {
         })
     }
 
+    /// Whether it is of an initiator that has this key.
+    pub fn is_by(&self, key: &SessionKey) -> bool {
+        let (unproved, proof) = self.payload.split_at(self.payload.len() - PROOF_FIELD);
+        let proof = proof[3..].try_into().expect("a proof has 32 bytes");
+        key.proves(&proof, "attach", &[unproved])
+    }
+
     /// Checks that the initiator has the key, and answers.
     ///
     /// # Errors
@@ -404,9 +411,7 @@ impl Attach {
         limit: u64,
         position: &Position,
     ) -> Result<Welcoming, HandshakeError> {
-        let (unproved, proof) = self.payload.split_at(self.payload.len() - PROOF_FIELD);
-        let proof = proof[3..].try_into().expect("a proof has 32 bytes");
-        if !key.proves(&proof, "attach", &[unproved]) {
+        if !self.is_by(key) {
             return Err(HandshakeError::Proof);
         }
         let mut payload = Vec::new();

@@ -434,6 +434,12 @@ impl Core {
         failed || state.phase.duplex().is_some_and(|duplex| duplex.is_over())
     }
 
+    /// Whether the session has failed, and the other end was told why, or is not to be told: it cannot continue.
+    pub(crate) fn is_gone(&self) -> bool {
+        let state = self.state();
+        state.failure.is_some() && state.last_words.is_none()
+    }
+
     /// Whether the application has gone, and everything that it has ended has arrived.
     pub(crate) fn is_abandoned(&self) -> bool {
         let mut state = self.state();

@@ -120,7 +120,13 @@ function showTiles(status) {
     ...status.detours.filter(({ up }) => !up).map(({ depot }) =>
       tile("Depot of a detour", "down", depot)),
     tile("Sessions", count(status.sessions.open), `open, ${count(status.sessions.meetings_waiting)} wait for their other end`),
+    ...(status.store ? [storeTile(status.store)] : []),
   );
+}
+
+function storeTile({ open, sessions, used_bytes: used, size_bytes: whole }) {
+  return open ? tile("Stored sessions", count(sessions), `${size(used)} of ${size(whole)} used or reserved`, used / whole)
+    : tile("Stored sessions", "closed", "another process has the store");
 }
 
 /** Over how many connections a transfer goes, where it is, or should have been, more than one. */
