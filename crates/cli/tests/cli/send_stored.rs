@@ -11,7 +11,6 @@ use std::{
     ffi::OsStr,
     fs,
     io::{BufRead, BufReader, Read, Write},
-    net::TcpListener,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
@@ -19,49 +18,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-const OPEN: [&str; 5] =
+pub const OPEN: [&str; 5] =
     ["--allow-client", "127.0.0.0/8", "--allow-upstream", "127.0.0.1:*", "--allow-local"];
 
 /// A depot that keeps sessions, and directories of a sender and a receiver.
-struct Post {
-    root: tempfile::TempDir,
-    depot: Depot,
-}
-
-/// A depot at an address of its own, so that it can be started again there; killed when dropped.
-struct Again(Child);
-
-impl Again {
-    fn start(config: &Path, address: &str) -> Self {
-        let mut child = longhaul()
-            .args(["depot", "--listen", address, "--admin", "127.0.0.1:0", "--config"])
-            .arg(config)
-            .args(OPEN)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap());
-        let mut lines = log.lines().map_while(Result::ok);
-        assert!(lines.any(|line| line.contains("ready")), "it did not start");
-        Self(child)
-    }
-}
-
-impl Drop for Again {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+pub struct Post {
+    pub root: tempfile::TempDir,
+    pub depot: Depot,
 }
 
 /// What a sender has printed.
-struct Left {
-    code: String,
-    report: Value,
+pub struct Left {
+    pub code: String,
+    pub report: Value,
 }
 
 impl Post {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let root = tempfile::tempdir().unwrap();
         for name in ["here", "there"] {
             fs::create_dir(root.path().join(name)).unwrap();
@@ -74,60 +47,60 @@ impl Post {
         Self { root, depot }
     }
 
-    fn here(&self) -> PathBuf {
+    pub fn here(&self) -> PathBuf {
         self.root.path().join("here")
     }
 
-    fn there(&self) -> PathBuf {
+    pub fn there(&self) -> PathBuf {
         self.root.path().join("there")
     }
 
-    fn key(&self) -> PathBuf {
+    pub fn key(&self) -> PathBuf {
         self.root.path().join("keys/owner.key")
     }
 
     /// A command with the depot and the owner's key.
-    fn command(&self, words: &[&str], via: &str) -> Command {
+    pub fn command(&self, words: &[&str], via: &str) -> Command {
         let mut command = longhaul();
         command.args(words).args(["--patience", "20s", "--via", via]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
-    fn sender(&self, arguments: &[&str]) -> Command {
+    pub fn sender(&self, arguments: &[&str]) -> Command {
         let mut command = self.command(&["send", "--detach", "--json"], &self.depot.listen);
         command.arg("--owner-key").arg(self.key()).args(arguments).current_dir(self.here());
         command
     }
 
-    fn leave(&self, arguments: &[&str]) -> Left {
+    pub fn leave(&self, arguments: &[&str]) -> Left {
         left(&self.sender(arguments).output().unwrap())
     }
 
     /// A receiver, which puts what it gets into its directory.
-    fn collector(&self, code: &str, arguments: &[&str]) -> Command {
+    pub fn collector(&self, code: &str, arguments: &[&str]) -> Command {
         let mut command = self.command(&["recv", code], &self.depot.listen);
         command.args((!arguments.contains(&"-")).then_some("--json"));
         command.args(arguments).current_dir(self.there());
         command
     }
 
-    fn collect(&self, code: &str, arguments: &[&str]) -> Value {
+    pub fn collect(&self, code: &str, arguments: &[&str]) -> Value {
         report(&self.collector(code, arguments).output().unwrap())
     }
 
     /// A command of the owner.
-    fn owner(&self, words: &[&str], arguments: &[&str]) -> Output {
+    pub fn owner(&self, words: &[&str], arguments: &[&str]) -> Output {
         let mut command = self.command(&[&["session"], words].concat(), &self.depot.listen);
         command.arg("--owner-key").arg(self.key()).args(arguments).output().unwrap()
     }
 
-    fn list(&self) -> Vec<Value> {
+    pub fn list(&self) -> Vec<Value> {
         report(&self.owner(&["list"], &["--json"]))["sessions"].as_array().unwrap().clone()
     }
 
     /// Whether any file of the store has these bytes.
-    fn store_has(&self, bytes: &[u8]) -> bool {
+    pub fn store_has(&self, bytes: &[u8]) -> bool {
         let mut left = vec![self.root.path().join("store")];
         while let Some(path) = left.pop() {
             if path.is_dir() {
@@ -152,19 +125,19 @@ fn left(output: &Output) -> Left {
 }
 
 /// A sender of a pipe that has begun: its code, and where to write.
-fn begun(command: &mut Command) -> (Child, String) {
+pub fn begun(command: &mut Command) -> (Child, String) {
     let mut sender = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(sender.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
     (sender, code_in(&line))
 }
 
-fn refusal(output: &Output) -> (i32, String) {
+pub fn refusal(output: &Output) -> (i32, String) {
     (output.status.code().expect("no signal"), text(&output.stderr))
 }
 
 /// Waits until it is so.
-fn wait(mut condition: impl FnMut() -> bool) {
+pub fn wait(mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
         assert!(began.elapsed() < Duration::from_secs(30), "nothing happens");
@@ -172,7 +145,7 @@ fn wait(mut condition: impl FnMut() -> bool) {
     }
 }
 
-fn names(directory: &Path) -> Vec<String> {
+pub fn names(directory: &Path) -> Vec<String> {
     let name = |name: &OsStr| name.to_string_lossy().into_owned();
     let mut names: Vec<_> =
         fs::read_dir(directory).unwrap().map(|entry| name(&entry.unwrap().file_name())).collect();
@@ -312,102 +285,6 @@ fn sender_that_is_killed_leaves_nothing_that_looks_complete() {
     let (code, said) = refusal(&sender.wait_with_output().unwrap());
     assert!(code == 143 && said.contains("nothing is kept"), "{code}: {said}");
     wait(|| post.list().len() == 1);
-}
-
-#[test]
-fn collector_that_was_killed_continues() {
-    let post = Post::start();
-    let all = content(6_000_000);
-    let (mut sender, code) = begun(&mut post.sender(&["-", "--name", "set"]));
-    let mut pipe = sender.stdin.take().unwrap();
-    pipe.write_all(&all[..3_000_000]).unwrap();
-    wait(|| post.list().len() == 1);
-    let mut collector = post.collector(&code, &[]).spawn().unwrap();
-    // A checkpoint is made when something comes a second after the last.
-    let part = post.there().join("set.part.json");
-    let is_kept = || fs::read_to_string(&part).is_ok_and(|text| text.contains("\"done\":[[0,"));
-    let mut sent = 3_000_000;
-    wait(|| {
-        if sent < 4_000_000 {
-            pipe.write_all(&all[sent..sent + 20_000]).unwrap();
-            sent += 20_000;
-        }
-        is_kept()
-    });
-    collector.kill().unwrap();
-    collector.wait().unwrap();
-    pipe.write_all(&all[sent..]).unwrap();
-    drop(pipe);
-    report(&sender.wait_with_output().unwrap());
-    let received = post.collect(&code, &[]);
-    let resumed = received["resumed_bytes"].as_u64().unwrap();
-    assert!(resumed > 0 && received["bytes"] == 6_000_000, "{received}");
-    assert!(fs::read(post.there().join("set")).unwrap() == all);
-    assert_eq!(names(&post.there()), ["set"]);
-    // What is here of another one is not taken for its beginning.
-    let other = post.leave(&["../there/set", "--name", "other"]);
-    fs::rename(post.there().join("set"), post.there().join("other.part")).unwrap();
-    let received = post.collect(&other.code, &[]);
-    assert_eq!(received["resumed_bytes"], 0);
-    assert!(fs::read(post.there().join("other")).unwrap() == all);
-}
-
-#[test]
-fn sender_and_collector_outlive_a_restart_of_the_depot() {
-    let post = Post::start();
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let config = post.root.path().join("again.toml");
-    let store = post.root.path().join("other").to_str().unwrap().to_owned();
-    let settings = format!("[store]\npath = {store:?}\nsize = \"200MB\"\nkept_free = \"1MB\"\n");
-    fs::write(&config, settings).unwrap();
-    let depot = Again::start(&config, &address);
-    let all = content(12_000_000);
-    fs::write(post.here().join("set"), &all).unwrap();
-    let mut sender = post.command(&["send", "set", "--detach", "--json"], &address);
-    sender.arg("--owner-key").arg(post.key()).args(["--limit-rate", "12mbit"]);
-    let (sender, code) = begun(sender.current_dir(post.here()));
-    let mut collector = post.command(&["recv", &code, "--json"], &address);
-    collector.current_dir(post.there());
-    let mut lister = post.command(&["session", "list", "--json"], &address);
-    lister.arg("--owner-key").arg(post.key());
-    wait(|| text(&lister.output().unwrap().stdout).contains("\"bytes\": "));
-    let collector = collector.spawn().unwrap();
-    // Some of it was promised, and more has come.
-    wait(|| post.there().join("set.part").metadata().is_ok_and(|part| part.len() > 1_000_000));
-    drop(depot);
-    let _again = Again::start(&config, &address);
-    let sent = report(&sender.wait_with_output().unwrap());
-    assert_eq!((&sent["bytes"], &sent["status"]), (&12_000_000.into(), &"complete".into()));
-    let received = report(&collector.wait_with_output().unwrap());
-    assert_eq!(received["blake3"], sent["blake3"]);
-    assert!(fs::read(post.there().join("set")).unwrap() == all);
-}
-
-#[test]
-fn part_that_differs_is_collected_again() {
-    let post = Post::start();
-    let all = content(2_000_000);
-    fs::write(post.here().join("set"), &all).unwrap();
-    let left = post.leave(&["set"]);
-    // A collector whose disk is full leaves its part, with what it knows of it.
-    let limited = post.collector(&left.code, &["--max-size", "1MB"]).output().unwrap();
-    assert_eq!(limited.status.code(), Some(1));
-    let bash = format!(
-        "ulimit -f 1000; trap '' XFSZ; exec {} recv {} --via {}",
-        env!("CARGO_BIN_EXE_longhaul"),
-        left.code,
-        post.depot.listen
-    );
-    let limited = Command::new("bash").args(["-c", &bash]).current_dir(post.there()).output();
-    let (code, said) = refusal(&limited.unwrap());
-    assert!(code == 1 && said.contains("set.part"), "{code}: {said}");
-    let part = post.there().join("set.part");
-    let mut bytes = fs::read(&part).unwrap();
-    assert!(bytes.len() > 500_000, "{} bytes", bytes.len());
-    bytes[1000] ^= 1;
-    fs::write(&part, &bytes).unwrap();
-    post.collect(&left.code, &[]);
-    assert!(fs::read(post.there().join("set")).unwrap() == all);
 }
 
 #[test]
