@@ -53,7 +53,7 @@ impl Chunks {
         body.saturating_add(tags).saturating_add(HEAD as u64)
     }
 
-    /// How many bytes of the body the first `stored` bytes have, rounded down where a tag is incomplete.
+    /// About how many bytes of the body the first `stored` bytes have: with the tag of a last chunk that is not whole.
     pub fn body_within(&self, stored: u64) -> u64 {
         let (chunk, behind) = (self.stored_chunk() as u64, stored.saturating_sub(HEAD as u64));
         let whole = (behind / chunk).saturating_mul(CHUNK as u64);
