@@ -198,6 +198,7 @@ impl fmt::Debug for ParcelReader {
     /// Omits the secret: debug output may reach logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let given = self.content.length();
-        f.debug_struct("ParcelReader").field("number", &self.number).field("given", &given).finish()
+        let mut shown = f.debug_struct("ParcelReader");
+        shown.field("number", &self.number).field("given", &given).finish_non_exhaustive()
     }
 }
