@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Sends or receives a file in a session, as longhaul send and recv do; written from docs/lsl.md alone.
 
-Needs Python 3.11, numpy and cryptography. Not here: TLS, tickets, target 1, several sessions or connections at a time,
-and data from the acceptor to the initiator. Numbers in comments are rules of docs/lsl.md.
+Needs Python 3.11, numpy and cryptography. Not here: TLS, tickets, target 1, several sessions or connections at a time.
+stored.py leaves and collects sessions at rest. Numbers in comments are rules of docs/lsl.md.
 """
 import argparse, hmac, io, json, os, secrets, select, socket, sys, time
 
@@ -52,12 +52,15 @@ def header(kind, *fields):
 
 
 class Session:
-    """Role 0: initiator, 1: acceptor. `peers` leads to the other end, or to the meeting under the code."""
-    def __init__(self, role, out, inp, peers=(), code="", meeting=False, listener=None, asks=(), encrypt=False):
+    """Role 0: initiator, 1: acceptor. `peers` leads to the other end, or to the meeting under the code. `request` gives
+    the note for a depot that keeps sessions (13.2)."""
+    def __init__(self, role, out, inp, peers=(), code="", meeting=False, listener=None, asks=(), encrypt=False,
+                 name=None, request=None):
         self.role, self.out, self.inp, self.peers, self.meeting = role, Stream(out), Stream(inp), peers, meeting
         self.listener, self.digest, self.encrypt = listener, dict(asks).get(DIGEST), encrypt and code
         self.secret = derive_key(b"longhaul lsl 1 code", code.encode()) if code else b""
-        self.name = derive_key(b"longhaul lsl 1 meeting", code.encode())[:16] if meeting else None
+        self.name = derive_key(b"longhaul lsl 1 meeting", code.encode())[:16] if meeting else name
+        self.given, self.request = self.name, request  # a name that stays the same
         self.asks = [*asks, (SECRET, b"\1")] if code else asks
         self.session_key, self.connections, self.damaged = None, 0, {}
         self.sent = self.received = False  # whether DONE has come, or has been sent
@@ -95,7 +98,7 @@ class Session:
         self.connected(socket.create_connection(self.peers[0], QUIET))
         self.opened = self.name = self.name or secrets.token_bytes(16)
         hops = [(2, bytes(11) + u(port, 2) + host.encode()) for host, port in self.peers[1:]]  # 2.1
-        target = u(2, 1) + u(self.role, 1) if self.meeting else u(0, 1)
+        target = u(2, 1) + u(self.role, 1) if self.meeting else u(3 if self.request else 0, 1)
         self.sock.sendall(header(OPEN, (1, self.name), *hops, (3, target)))
         self.sock.settimeout(SILENCE)
         while 100 <= (status := number((answer := self.header(ANSWER, {1, 3}, {2, 4}, {5}))[1])) < 200:
@@ -137,7 +140,7 @@ class Session:
         if (proven and number(code) != 9) or (self.greeting and number(code) == 2):
             raise Failed(reason)
         if number(code) == 1 and self.role == 0 and not self.proven:
-            self.session_key, self.name = None, self.name if self.meeting else None  # another session begins
+            self.session_key, self.name = None, self.given  # another session begins
         raise ConnectionError(reason)
 
     def end(self, code, text):
@@ -179,7 +182,8 @@ class Session:
         state = (LIMIT, u(self.inp.size + WINDOW)), (POSITION, self.inp.position(self.inp.size))
         self.key, first, kinds = self.session_key, b"", (HELLO, ATTACH, SEALED)
         if self.role == 0:
-            offer = (SESSION, self.name), (ENCODINGS, b"\1"), (KEY, public), state[0], *self.asks
+            asks = [(NOTE, self.request(self.name, public))] if self.request else self.asks
+            offer = (SESSION, self.name), (ENCODINGS, b"\1"), (KEY, public), state[0], *asks
             first = self.prove(ATTACH, b"", (SESSION, self.name), nonce, *state) if self.key else pack(*offer)
             kind, kinds = (ATTACH, [ATTACHED]) if self.key else (HELLO, [WELCOME])
             if self.encrypt:

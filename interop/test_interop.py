@@ -5,6 +5,8 @@ import json, os, pathlib, signal, socket, subprocess, sys, tempfile, time
 
 from test_lsl import CODE, LSL, Relay, free_port
 
+STORED, STORED_CODE = [sys.executable, str(pathlib.Path(__file__).with_name("stored.py"))], "k3v9-x2mq-7f4t-pd8w-z0y1"
+
 LATEST = time.monotonic() + 380
 GROUP, LARGE = 262144, os.urandom(20_000_000)
 
@@ -32,9 +34,9 @@ class Check:
         self.processes.append(process)
         return process
 
-    def depot(self):
+    def depot(self, *options):
         port = free_port()
-        self.start(self.longhaul, "depot", "--listen", f"127.0.0.1:{port}", "--id", "depot1", "--allow-client",
+        self.start(self.longhaul, "depot", *options, "--listen", f"127.0.0.1:{port}", "--id", "depot1", "--allow-client",
                    "127.0.0.0/8", "--allow-upstream", "127.0.0.1:*", "--allow-local")
         with socket.socket() as sock:
             self.wait(lambda: sock.connect_ex(("127.0.0.1", port)) == 0)
@@ -156,6 +158,21 @@ def killed_sender_at_meeting(check):
     check.done(receiver, check.send(*via))
 
 
+def stored(check):
+    """Left by one, and collected by the other when the first has gone: sections 13 and 14."""
+    directory, plain = pathlib.Path(check.directory.name), [] if check.encrypted else ["--no-encryption"]
+    config, real = directory / "depot.toml", check.longhaul
+    config.write_text(f'[store]\npath = "{directory}/store"\nsize = "100MB"\nkept_free = "1MB"\n')
+    options = "--code", STORED_CODE, "--via", f"127.0.0.1:{check.depot('--config', config)}", *plain
+    leave, collect = [*STORED, "leave"], [real, "recv", "--json", "-o", check.target]
+    if check.real_sends:
+        leave = [real, "send", "--detach", "--json", "--owner-key", directory / "key"]
+        collect = [*STORED, "collect", check.target]
+    sender = check.start(*leave, check.source, *options)
+    check.wait(lambda: sender.poll() is not None, 30)
+    check.done(check.start(*collect, *options), sender)
+
+
 def main(longhaul):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     checks = [(direct, size, True) for size in (0, 1, GROUP, GROUP + 1, len(LARGE))]
@@ -163,6 +180,7 @@ def main(longhaul):
     faults = lost_connection, damaged_byte, killed_receiver, killed_sender
     checks += [(how, len(LARGE), encrypted) for how in faults for encrypted in (True, False)]
     checks += [(how, len(LARGE), True) for how in (lost_meeting, killed_sender_at_meeting)]
+    checks += [(stored, size, encrypted) for size, encrypted in ((0, True), (len(LARGE), True), (70000, False))]
     checks += [(damaged_beginning, 1, True), (wrong_code, 1, True), (wrong_code, 1, False)]
     checks += [(how, size, False) for how, size in ((direct, 0), (direct, GROUP + 1), (meeting, len(LARGE)))]
     failed = 0

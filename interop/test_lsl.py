@@ -3,7 +3,7 @@
 """Tests lsl.py against itself on loopback, through a depot of sections 2 to 4 and a faulty relay. Ends with a count."""
 import io, os, pathlib, re, socket, subprocess, sys, tempfile, threading, time
 
-import hashes, lsl, noise
+import hashes, lsl, noise, parcel, stored
 
 LSL = [sys.executable, str(pathlib.Path(__file__).with_name("lsl.py"))]
 CODE = "k3v9-x2mq-7f4t-pd8w"
@@ -236,13 +236,15 @@ def test_prefix():
     assert "END 3" in said and "END 3" in heard
 
 
+DOCUMENT = pathlib.Path(__file__).parents[1].joinpath("docs/lsl.md").read_text()
+
+
 def vector(name):
-    text = pathlib.Path(__file__).parents[1].joinpath("docs/lsl.md").read_text()
-    return bytes.fromhex(re.search(f"```hex {name}\n(.*?)```", text, re.DOTALL)[1])
+    return bytes.fromhex(re.search(f"```hex {name}\n(.*?)```", DOCUMENT, re.DOTALL)[1])
 
 
 def channels(passed, session=bytes(range(16))):
-    """Both ends as in section 14, after so many of its messages. The record in each is PING."""
+    """Both ends as in section 15, after so many of its messages. The record in each is PING."""
     psk = hashes.derive_key(noise.CONTEXTS[lsl.HELLO], b"secret")
     ends = [lsl.Channel(sock) for sock in socket.socketpair()]
     for role, end in enumerate(ends):
@@ -295,6 +297,29 @@ def test_vectors():
                     b"\x17\0\0\x22" + bytes(34)):
         assert not opens(message, 2)
     assert not opens(b"\x15\0\0\4\1\2\3\4", 1)
+
+
+def test_stored():
+    """What a depot is asked for, and what it keeps (sections 13 and 14)."""
+    name, collector, secret = parcel.keys(b"k3v9x2mq7f4tpd8wz0y1")
+    assert name.hex() in DOCUMENT and stored.public_of(collector).hex() in DOCUMENT
+    request = {"do": "collect", "session": bytes(range(16, 32)).hex(), "from": 65536}
+    assert stored.signed(bytes(range(32)), request)(bytes(range(16)), b"\x44" * 32) == vector("request")
+    note, content, salt = b'{"kind":"pipe"}', b"hello\n", bytes(range(32))
+    sealed = parcel.write(note, content, salt, secret)
+    assert sealed == vector("parcel"), sealed.hex()
+    for key in (secret, None):
+        for size in (0, 1, 65485, 65486, 200000):
+            data = os.urandom(size)
+            assert parcel.read(parcel.write(note, data, salt, key), key) == (note, data), size
+    changed = [sealed[:at] + bytes([sealed[at] ^ 1]) + sealed[at + 1:] for at in range(len(sealed))]
+    changed += [sealed[:-1], sealed + b"\0", b"", sealed[:parcel.HEAD]]
+    for data in changed:
+        try:
+            parcel.read(data, secret)
+            assert False, data.hex()
+        except parcel.Refused:
+            pass
 
 
 def test_sealed_messages():

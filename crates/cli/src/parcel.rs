@@ -10,7 +10,7 @@ use crate::{
 };
 use clap::Args;
 use indicatif::HumanBytes;
-use protocol::DepotAddress;
+use protocol::{DepotAddress, ticket::UnixTime};
 use serde_json::{Value, json};
 use session::{Options, Route, RouteError};
 use std::{
@@ -21,7 +21,7 @@ use std::{
 };
 use transfer::{
     Error, Progress, Stop, StopSignal,
-    parcel::{Code, ParcelReport},
+    parcel::{AnyCode, Code, OwnerKey, ParcelReport, StoredCode, default_owner_key},
     printable, run_until_signal,
 };
 use units::{ClassifyFailure, Rate};
@@ -34,7 +34,7 @@ pub struct ParcelArgs {
     via: Vec<String>,
     /// Code that both ends must give [default: a new one is printed]
     #[arg(long, value_name = "CODE")]
-    pub code: Option<Code>,
+    code: Option<AnyCode>,
     /// Give up after this time without a connection
     #[arg(long, value_name = "TIME", default_value = "10min")]
     patience: units::Duration,
@@ -49,7 +49,71 @@ pub struct ParcelArgs {
     pub quiet: bool,
 }
 
+/// The owner's key, for sessions that a depot keeps.
+#[derive(Debug, Args)]
+pub struct OwnerArgs {
+    /// File with the key of a stored session's owner [default: longhaul/owner.key in the user's state directory]
+    #[arg(long, value_name = "FILE")]
+    owner_key: Option<PathBuf>,
+}
+
+impl OwnerArgs {
+    /// Whether a file was named.
+    pub fn is_given(&self) -> bool {
+        self.owner_key.is_some()
+    }
+
+    fn path(&self) -> Result<PathBuf, Failure> {
+        Ok(match &self.owner_key {
+            Some(path) => path.clone(),
+            None => default_owner_key()?,
+        })
+    }
+
+    /// The key, which is there.
+    pub fn key(&self) -> Result<OwnerKey, Failure> {
+        Ok(OwnerKey::read(&self.path()?)?)
+    }
+
+    /// The key, which is made if it is not there.
+    pub fn key_or_new(&self) -> Result<OwnerKey, Failure> {
+        Ok(OwnerKey::read_or_make(&self.path()?)?)
+    }
+}
+
 impl ParcelArgs {
+    /// The code given by option, or by this argument.
+    fn given(&self, argument: Option<&AnyCode>) -> Option<AnyCode> {
+        argument.or(self.code.as_ref()).cloned()
+    }
+
+    /// Whether the code is that of a session that a depot keeps.
+    pub fn is_stored_code(&self, argument: Option<&AnyCode>) -> bool {
+        matches!(self.given(argument), Some(AnyCode::Stored(_)))
+    }
+
+    /// The code of two ends that are there at the same time.
+    pub fn code(&self, argument: Option<&AnyCode>) -> Result<Option<Code>, Failure> {
+        match self.given(argument) {
+            None => Ok(None),
+            Some(AnyCode::Meeting(code)) => Ok(Some(code)),
+            Some(AnyCode::Stored(_)) => Err(Failure::usage(
+                "a code of 20 characters is for a session that a depot keeps: longhaul send --detach, longhaul recv CODE --via DEPOT",
+            )),
+        }
+    }
+
+    /// The code of a session that a depot keeps.
+    pub fn stored_code(&self, argument: Option<&AnyCode>) -> Result<Option<StoredCode>, Failure> {
+        match self.given(argument) {
+            None => Ok(None),
+            Some(AnyCode::Stored(code)) => Ok(Some(code)),
+            Some(AnyCode::Meeting(_)) => Err(Failure::usage(
+                "--detach needs a code of 20 characters. Without --code a new one is printed",
+            )),
+        }
+    }
+
     /// The options of sessions.
     pub fn options(&self, limit_rate: Option<Rate>) -> Options {
         Options {
@@ -114,6 +178,9 @@ impl ParcelArgs {
         signal: Option<StopSignal>,
         again: &str,
     ) -> Result<(), Failure> {
+        if let Some(line) = kept(report).filter(|_| !self.quiet && !self.json) {
+            errln!("{line}");
+        }
         if self.json {
             print_json_text(&document(report).to_string());
         } else if report.result.is_ok() && !self.quiet && io::stderr().is_terminal() {
@@ -130,6 +197,19 @@ impl ParcelArgs {
             (Err(error), _) => Err(Failure::new(error.failure_class(), error)),
         }
     }
+}
+
+/// A second since 1970 as a date.
+pub fn date(seconds: u64) -> String {
+    UnixTime::try_from(seconds)
+        .map_or_else(|_| format!("second {seconds}"), |time| time.to_string())
+}
+
+/// Which session a depot keeps now, and until when.
+fn kept(report: &ParcelReport) -> Option<String> {
+    let kept = report.kept.filter(|_| report.result.is_ok())?;
+    let until = date(kept.expires_s);
+    Some(format!("stored until {until} as session {}. This end may go", kept.session))
 }
 
 fn summary(report: &ParcelReport) -> String {
@@ -192,6 +272,10 @@ fn document(report: &ParcelReport) -> Value {
     if let Some(limits) = &report.limits {
         document["limits"] = receipt::document(limits);
     }
+    if let Some(kept) = report.kept {
+        document["session"] = json!(kept.session);
+        document["expires_s"] = json!(kept.expires_s);
+    }
     if let Some((kind, digest)) = &report.digest {
         document[kind.name()] = json!(digest);
     }
@@ -204,6 +288,19 @@ pub fn code_or_new(given: Option<Code>, tell: impl Fn(&Code) -> String) -> Resul
         return Ok(code);
     }
     let code = Code::from_random(random()?);
+    errln!("On the other machine: {}", tell(&code));
+    Ok(code)
+}
+
+/// The same for a session that a depot keeps.
+pub fn stored_code_or_new(
+    given: Option<StoredCode>,
+    tell: impl Fn(&StoredCode) -> String,
+) -> Result<StoredCode, Failure> {
+    if let Some(code) = given {
+        return Ok(code);
+    }
+    let code = StoredCode::from_random(random()?);
     errln!("On the other machine: {}", tell(&code));
     Ok(code)
 }

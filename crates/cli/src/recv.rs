@@ -3,11 +3,11 @@
 
 use crate::{
     failure::Failure,
-    parcel::{ParcelArgs, code_or_new},
+    parcel::{OwnerArgs, ParcelArgs, code_or_new},
     transfer::{plain_stdout, shown_name},
 };
 use clap::Args;
-use protocol::session::Role;
+use protocol::session::{Role, SessionId};
 use session::{ListenOptions, Listener, Route};
 use std::{
     net::{Ipv6Addr, SocketAddr},
@@ -16,7 +16,10 @@ use std::{
 };
 use transfer::{
     Progress, Stop,
-    parcel::{Code, Origin, Output, ParcelReport, ReceiveRequest},
+    parcel::{
+        AnyCode, Code, CollectRequest, Collector, Origin, Output, ParcelReport, ReceiveRequest,
+        StoreClient,
+    },
 };
 use units::Bytes;
 
@@ -30,6 +33,7 @@ const PORT: u16 = 3881;
 
 /// Receive a file, a directory or a pipe from longhaul send. See docs/send.md.
 ///
+/// A code of 20 characters, from longhaul send --detach, collects what the depot keeps.
 /// A file or directory is written to NAME.part, which is renamed to NAME when it is complete and verified. Run the
 /// same command again to continue. Exit codes: 0 done, 1 failed, 2 wrong usage, 4 other data arrived, 130 and 143
 /// stopped.
@@ -38,12 +42,17 @@ const PORT: u16 = 3881;
 pub struct RecvArgs {
     /// Code that longhaul send has printed, as --code
     #[arg(value_name = "CODE", conflicts_with = "code")]
-    meeting: Option<Code>,
+    given: Option<AnyCode>,
+    /// Collect this session of one's own from the depot's store. It is not encrypted, or its code is needed
+    #[arg(long, value_name = "ID", conflicts_with_all = ["given", "code", "listen", "open"])]
+    stored: Option<SessionId>,
+    #[command(flatten)]
+    owner: OwnerArgs,
     /// Address to listen on for the sender [default: port 3881 on all, if --via is not given]
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "via")]
     listen: Option<SocketAddr>,
     /// With --listen: accept any sender, without a code
-    #[arg(long, conflicts_with_all = ["code", "meeting", "via"])]
+    #[arg(long, conflicts_with_all = ["code", "given", "via"])]
     open: bool,
     /// Write to this directory, under the sender's name [default: the current one]
     #[arg(short, long, value_name = "DIR", conflicts_with = "output")]
@@ -54,6 +63,9 @@ pub struct RecvArgs {
     /// Replace existing files
     #[arg(long)]
     overwrite: bool,
+    /// Take a stored session that is not encrypted, which its depot could have changed
+    #[arg(long)]
+    no_encryption: bool,
     /// Maximum size of all data, as in 10GB [default: no limit]
     #[arg(long, value_name = "SIZE")]
     max_size: Option<Bytes>,
@@ -65,6 +77,8 @@ pub struct RecvArgs {
 enum From {
     Listen(SocketAddr, Option<Code>),
     Meeting(Vec<Route>, Code),
+    /// Not at all: a depot keeps what it has sent.
+    Store(Vec<Route>, Collector),
 }
 
 pub fn run(args: &RecvArgs) -> Result<(), Failure> {
@@ -89,7 +103,27 @@ pub fn run(args: &RecvArgs) -> Result<(), Failure> {
 
 fn from(args: &RecvArgs) -> Result<From, Failure> {
     let shared = &args.parcel;
-    let given = args.meeting.clone().or_else(|| shared.code.clone());
+    let any = args.given.as_ref();
+    let collector = match (args.stored, any) {
+        (Some(session), _) => Some(Collector::Owner(session, args.owner.key()?)),
+        (None, _) if args.owner.is_given() => {
+            return Err(Failure::usage("--owner-key is only for --stored"));
+        }
+        (None, _) if shared.is_stored_code(any) => shared.stored_code(any)?.map(Collector::Code),
+        (None, _) => None,
+    };
+    if let Some(collector) = collector {
+        if !shared.has_depots() {
+            let text = "no depot given: name the one that keeps the session: --via DEPOT";
+            return Err(Failure::usage(text));
+        }
+        return Ok(From::Store(shared.routes(Route::store)?, collector));
+    }
+    if args.no_encryption {
+        let text = "--no-encryption is only for what a depot keeps: longhaul send says whether it encrypts";
+        return Err(Failure::usage(text));
+    }
+    let given = shared.code(any)?;
     if shared.has_depots() {
         let routes = shared.routes(|via| Route::meeting(via, Role::Acceptor))?;
         let depot = shared.meeting_place();
@@ -97,7 +131,7 @@ fn from(args: &RecvArgs) -> Result<From, Failure> {
             code_or_new(given, |code| format!("longhaul send FILE --via {depot} --code {code}"))?;
         return Ok(From::Meeting(routes, code));
     }
-    if args.meeting.is_some() && args.listen.is_none() {
+    if any.is_some() && args.listen.is_none() {
         let text = "no depot given: name the one that longhaul send uses: --via DEPOT";
         return Err(Failure::usage(text));
     }
@@ -118,7 +152,16 @@ async fn receive(
     progress: &Arc<Progress>,
     stop: Stop,
 ) -> Result<ParcelReport, ParcelReport> {
+    let options = args.parcel.options(None);
+    let (overwrite, max_size) = (args.overwrite, args.max_size);
     let origin = match from {
+        From::Store(routes, collector) => {
+            let client = StoreClient { routes, options };
+            let allow_plain = args.no_encryption;
+            let request =
+                CollectRequest { client, collector, output, overwrite, max_size, allow_plain };
+            return Ok(request.run(progress, stop.wait()).await);
+        }
         From::Meeting(routes, code) => Origin::Meeting(routes, code),
         From::Listen(address, code) => {
             let secret = code.as_ref().map(Code::secret).unwrap_or_default();
@@ -134,8 +177,6 @@ async fn receive(
             Origin::Listener(listener)
         }
     };
-    let options = args.parcel.options(None);
-    let (overwrite, max_size) = (args.overwrite, args.max_size);
     let request = ReceiveRequest { origin, output, overwrite, max_size, options };
     let waiting = || {
         if !args.parcel.quiet {

@@ -3,7 +3,7 @@
 
 use crate::{
     failure::Failure,
-    parcel::{ParcelArgs, code_or_new},
+    parcel::{OwnerArgs, ParcelArgs, code_or_new, stored_code_or_new},
     print::print_error,
     receipt,
     transfer::shown_name,
@@ -17,19 +17,23 @@ use std::{
 };
 use transfer::{
     check_sent_name,
-    parcel::{Goal, Parcel, SendRequest},
+    parcel::{Goal, Leaving, Parcel, SendRequest},
 };
 use units::Rate;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul send set.tar --via depot.example.org    # prints a code for longhaul recv
+  longhaul send set.tar --via depot.example.org --detach    # the depot keeps it
   tar c sets | longhaul send - receiver.example.org:3881 --name sets.tar --code k3v9-x2mq-7f4t-pd8w";
+
+/// How long a depot keeps what is left there, unless told otherwise.
+const KEEP: units::Duration = units::Duration::from_secs(24 * 3600);
 
 /// Send a file, a directory or standard input to longhaul recv. See docs/send.md.
 ///
 /// It continues after lost connections. If either end was stopped, run the same command again to continue.
-/// Exit codes: 0 received and verified, 1 failed, 2 wrong usage, 4 other data arrived, 130 and 143 stopped.
+/// With --detach a depot keeps it: the receiver may come later.
+/// Exit codes: 0 received and verified, or kept; 1 failed, 2 wrong usage, 4 other data arrived, 130 and 143 stopped.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SendArgs {
@@ -39,6 +43,14 @@ pub struct SendArgs {
     /// Address of longhaul recv [default: both ends meet at the last depot of --via]
     #[arg(value_name = "HOST:PORT")]
     destination: Option<String>,
+    /// Have the last depot of --via keep it until it expires, and exit when all is there
+    #[arg(long, conflicts_with_all = ["destination", "digest"])]
+    detach: bool,
+    /// With --detach: how long the depot keeps it, as in 90min or 72h [default: 24h]
+    #[arg(long, value_name = "TIME", requires = "detach")]
+    keep: Option<units::Duration>,
+    #[command(flatten)]
+    owner: OwnerArgs,
     /// Name for the receiver [default: the file's own]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -62,6 +74,9 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
     let SendArgs {
         what,
         destination,
+        detach,
+        keep,
+        owner,
         name,
         limit_rate,
         digest,
@@ -71,14 +86,18 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
     } = args;
     check_sent_name(&what, name.as_deref())?;
     let options = Options { digest, encrypt: !no_encryption, ..shared.options(limit_rate) };
+    if !detach && owner.is_given() {
+        return Err(Failure::usage("--owner-key is only for --detach"));
+    }
     let goal = match destination {
+        None if detach => leave(&shared, &owner, keep.unwrap_or(KEEP), no_encryption)?,
         Some(to) => {
             if to.starts_with("tcp:") {
                 return Err(Failure::usage(
                     "tcp: a plain TCP server cannot receive from longhaul send. Name a longhaul recv: HOST:PORT",
                 ));
             }
-            Goal::Listener(shared.routes(|via| Route::to(via, &to))?, shared.code.clone())
+            Goal::Listener(shared.routes(|via| Route::to(via, &to))?, shared.code(None)?)
         }
         None if !shared.has_depots() => {
             let text = "no receiver given: name it (HOST:PORT), or a depot where both ends meet (--via DEPOT)";
@@ -87,7 +106,7 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
         None => {
             let routes = shared.routes(|via| Route::meeting(via, Role::Initiator))?;
             let depot = shared.meeting_place();
-            let code = code_or_new(shared.code.clone(), |code| {
+            let code = code_or_new(shared.code(None)?, |code| {
                 format!("longhaul recv {code} --via {depot}")
             })?;
             Goal::Meeting(routes, code)
@@ -98,7 +117,9 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
     let parcel = if is_pipe { Parcel::Pipe(Box::new(io::stdin())) } else { Parcel::Path(what) };
     let receipts = receipt || shared.is_reported();
     let request = SendRequest { parcel, name, goal, options, receipts };
-    let again = if is_pipe {
+    let again = if detach {
+        "stopped, and nothing is kept. To send it, run the command again"
+    } else if is_pipe {
         "stopped. Data from standard input cannot be sent again: start over"
     } else {
         "stopped. To continue, run the same command again"
@@ -110,4 +131,28 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
         }
         report
     })
+}
+
+/// The goal of a sender that does not wait for the receiver.
+fn leave(
+    shared: &ParcelArgs,
+    owner: &OwnerArgs,
+    keep: units::Duration,
+    no_encryption: bool,
+) -> Result<Goal, Failure> {
+    if !shared.has_depots() {
+        let text = "no depot given: name the one that is to keep it: --via DEPOT";
+        return Err(Failure::usage(text));
+    }
+    if keep < units::Duration::from_secs(1) {
+        return Err(Failure::usage("--keep: a depot keeps sessions for at least 1s"));
+    }
+    let routes = shared.routes(Route::store)?;
+    let owner = owner.key_or_new()?;
+    let depot = shared.meeting_place();
+    let plain = if no_encryption { " --no-encryption" } else { "" };
+    let code = stored_code_or_new(shared.stored_code(None)?, |code| {
+        format!("longhaul recv {code} --via {depot}{plain}")
+    })?;
+    Ok(Goal::Store(routes, Leaving { code, owner, keep: keep.into() }))
 }

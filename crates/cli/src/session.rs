@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul session`: shows the sessions of a depot.
+//! `longhaul session`: shows the sessions of a depot, and those that it keeps.
+
+mod kept;
 
 use crate::{
     depot::cells::{age, rate, shorten, shorten_front, size, time},
@@ -16,6 +18,9 @@ use serde::Serialize;
 #[derive(clap::Subcommand)]
 pub enum Command {
     Status(StatusArgs),
+    List(kept::ListArgs),
+    Extend(kept::ExtendArgs),
+    Drop(kept::DropArgs),
 }
 
 const STATUS_EXAMPLES: &str = "\
@@ -47,7 +52,15 @@ struct Listing<'s> {
 }
 
 pub fn run(command: &Command) -> Result<(), Failure> {
-    let Command::Status(args) = command;
+    match command {
+        Command::Status(args) => show(args),
+        Command::List(args) => kept::list(args),
+        Command::Extend(args) => kept::extend(args),
+        Command::Drop(args) => kept::remove(args),
+    }
+}
+
+fn show(args: &StatusArgs) -> Result<(), Failure> {
     let (status, _) = fetch_status(&args.address)?;
     let under_way: Vec<_> =
         status.transfers.iter().filter(|transfer| transfer.session.is_some()).collect();

@@ -24,6 +24,7 @@ const MOST_LINES: usize = 60;
 /// Shell code before each page's commands. `sudo` is not needed here, and a run that a busy machine makes invalid is
 /// not the page's fault. Background jobs end with the page; `exec` makes each the program itself, which gets the signal.
 const BEFORE: &str = "set -euo pipefail
+export XDG_STATE_HOME=$PWD/state
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
 sudo() { [ $BASHPID = $$ ] || exec \"$@\"; \"$@\" || grep -q 'is valid on this machine at present' progress; }
 ";
@@ -113,6 +114,11 @@ fn follow(names: &[&str]) {
 #[test]
 fn depot_works_as_printed() {
     follow(&["start/depot.md"]);
+}
+
+#[test]
+fn stored_session_works_as_printed() {
+    follow(&["start/later.md"]);
 }
 
 #[test]

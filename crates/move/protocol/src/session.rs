@@ -13,6 +13,7 @@
 //! handshake   how a session begins and continues
 //!   key         its key, and what is proved with it
 //!   request     what is asked of a depot that keeps sessions
+//! parcel      the bytes of a session that a depot keeps, as its ends read them
 //! sealed      records that no depot on the path can read
 //! duplex      both directions, once the ends have greeted each other
 //!   sending     one direction at its sending end
@@ -27,6 +28,7 @@ pub mod handshake;
 mod header;
 mod key;
 mod open;
+pub mod parcel;
 mod receiving;
 pub mod record;
 pub mod request;

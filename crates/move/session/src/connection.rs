@@ -72,8 +72,9 @@ pub(crate) async fn read_answer(
             continue;
         }
         return match answer.fault() {
-            // The error may be temporary, or limited to this route: retry.
-            Some(fault) if fault.status.is_server_error() => {
+            // The error may be temporary, or limited to this route: retry. A depot that keeps no sessions, or has no space for
+            // any, stays so for a while, and its alternatives lead to the same one.
+            Some(fault) if fault.status.is_server_error() && !is_of_store(fault.status) => {
                 Err(Loss::Connection(fault.to_string()))
             }
             Some(fault) => Err(Loss::Fatal(Error::Refused(fault))),
@@ -83,4 +84,9 @@ pub(crate) async fn read_answer(
             }
         };
     }
+}
+
+/// Whether only a depot's store answers so.
+fn is_of_store(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NOT_IMPLEMENTED | StatusCode::INSUFFICIENT_STORAGE)
 }

@@ -97,7 +97,8 @@ impl Beginning {
         self.prefix.position()
     }
 
-    pub(crate) fn prefix(&self) -> &Prefix {
+    /// The bytes, hashed.
+    pub fn prefix(&self) -> &Prefix {
         &self.prefix
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::text::printable;
 use http::StatusCode;
-use protocol::digest::Digest;
+use protocol::{digest::Digest, session::parcel::ParcelError};
 use std::{
     fmt, io,
     path::{Path, PathBuf},
@@ -117,6 +117,22 @@ pub enum Error {
     /// A session failed.
     #[error("{0}")]
     Session(Box<session::Error>),
+    /// A depot's store refused what was asked of it.
+    #[error("{error}. {remedy}")]
+    Store {
+        /// The depot's reason.
+        error: Box<session::Error>,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A stored session is not what its sender has left.
+    #[error("the stored session cannot be used: {0}")]
+    Parcel(ParcelError),
+    /// A stored session is not encrypted, so anyone who can write to the depot's disk could have made it.
+    #[error(
+        "the stored session is not encrypted, so its depot could have changed it. To take it nevertheless: --no-encryption"
+    )]
+    NotEncrypted,
     /// A signal.
     #[error("stopped")]
     Stopped,
@@ -186,6 +202,9 @@ impl ClassifyFailure for Error {
             Self::Usage(_) => FailureClass::Usage,
             Self::Digest { .. } | Self::OtherDigest { .. } => FailureClass::Unverified,
             Self::Session(error) if error.is_about_data() => FailureClass::Unverified,
+            Self::Parcel(ParcelError::Encrypted) => FailureClass::Usage,
+            Self::Parcel(ParcelError::Chunk(_) | ParcelError::Cut | ParcelError::Hash)
+            | Self::NotEncrypted => FailureClass::Unverified,
             _ => FailureClass::Failed,
         }
     }
@@ -194,6 +213,12 @@ impl ClassifyFailure for Error {
 impl From<session::Error> for Error {
     fn from(error: session::Error) -> Self {
         Self::Session(Box::new(error))
+    }
+}
+
+impl From<ParcelError> for Error {
+    fn from(error: ParcelError) -> Self {
+        Self::Parcel(error)
     }
 }
 

@@ -4,6 +4,8 @@
 //! ```text
 //! send     path or pipe ──▶ note: name, size ──▶ HELLO      the stream: a file's bytes, a tar archive, or a pipe's
 //! receive  note ──▶ NAME.part, as far as it is there ──▶ WELCOME ──▶ the rest ──▶ fsync, rename ──▶ DONE
+//! leave    the same, sealed chunk by chunk ──▶ a depot's store, until it expires (`store`)
+//! collect  the depot's store ──▶ chunks opened ──▶ NAME.part ──▶ hash compared ──▶ fsync, rename
 //! ```
 //! A directory is unpacked as it comes, into a directory NAME.part (`unpack`). A sender whose session the receiver does not
 //! know any more begins another one, so that either end may be started again. Threats: names and links of a sender lead nowhere but into the directory, sizes are bounded by the
@@ -12,25 +14,32 @@
 mod archive_stream;
 mod beneath;
 mod code;
+mod content;
 mod date;
 mod extract;
 mod journal;
 mod note;
+mod pieces;
+mod placing;
 mod private;
 mod receive;
 mod send;
 mod source_clock;
 mod sparse;
+mod store;
 mod tree;
 mod unpack;
 
-pub use code::{Code, CodeError};
+pub use code::{AnyCode, Code, CodeError, StoredCode};
+pub use content::Parcel;
 pub use note::{Kind, Note};
-pub use receive::{Origin, Output, ReceiveRequest};
-pub use send::{Goal, Parcel, SendRequest};
+pub use placing::Output;
+pub use receive::{Origin, ReceiveRequest};
+pub use send::{Goal, SendRequest};
+pub use store::{CollectRequest, Collector, Leaving, OwnerKey, StoreClient, default_owner_key};
 
 use crate::{Error, TransferLimits};
-use protocol::session::HopReport;
+use protocol::session::{HopReport, SessionId};
 use session::WholeDigest;
 use std::path::PathBuf;
 
@@ -59,8 +68,19 @@ pub struct ParcelReport {
     pub digest: Option<(WholeDigest, String)>,
     /// What limited it, if this is the sender and it has ended well.
     pub limits: Option<TransferLimits>,
+    /// Which stored session it is, if this is the sender and a depot keeps it now.
+    pub kept: Option<Kept>,
     /// How it ended.
     pub result: Result<(), Error>,
+}
+
+/// A session that a depot keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// Its name.
+    pub session: SessionId,
+    /// When it ends, in seconds since 1970.
+    pub expires_s: u64,
 }
 
 impl ParcelReport {
@@ -77,6 +97,7 @@ impl ParcelReport {
             blake3: None,
             digest: None,
             limits: None,
+            kept: None,
             result: Err(Error::Stopped),
         }
     }

@@ -183,6 +183,14 @@ impl PartFile {
         self.ranges().insert(0, length);
     }
 
+    /// Holds no more than the beginning that a checkpoint has named, and cuts the rest off. For callers that cannot compare it.
+    pub(crate) fn keep_held(&self) -> Result<(), Error> {
+        let held = self.first_gap(None).map_or(0, |gap| gap.start);
+        self.ranges().truncate(held);
+        let cut = self.writer.file.set_len(held);
+        cut.map_err(|error| Error::file("truncate", &self.writer.part, error))
+    }
+
     pub(crate) fn first_gap(&self, total: Option<u64>) -> Option<Gap> {
         self.ranges().first_gap(total)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Running transfers until a signal asks for their end.
 
+use crate::Error;
 use std::{future::Future, io, process};
 use tokio::{
     runtime::Builder,
@@ -43,6 +44,20 @@ impl Stop {
         if receiver.wait_for(Option::is_some).await.is_err() {
             // The signal handler is gone, so no signal will come.
             std::future::pending::<()>().await;
+        }
+    }
+
+    /// Does this until it is done or a signal comes.
+    ///
+    /// # Errors
+    /// Those of the work, and [`Error::Stopped`].
+    pub async fn during<T>(
+        &self,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        tokio::select! {
+            done = work => done,
+            () = self.wait() => Err(Error::Stopped),
         }
     }
 }

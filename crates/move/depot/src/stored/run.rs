@@ -53,7 +53,12 @@ pub(super) async fn run(job: Job, incoming: Box<Incoming>, request: Request) {
     };
     match done {
         Ok(()) => {
-            let _ = timeout(GOODBYE, session.closed()).await;
+            let over = async {
+                // The initiator's stream may end behind its DONE for the other one.
+                while session.chunk().await?.is_some() {}
+                session.closed().await
+            };
+            let _ = timeout(GOODBYE, over).await;
         }
         Err(Stop::Refused(refused)) => {
             job.refuse(&refused);

@@ -2,13 +2,14 @@
 //! Fuzz tests of everything that reads from the network: a bounded number of
 //! mutations of the inputs kept in `corpus/`, the same for the same seed.
 //!
-//! The targets (`fuzz/targets.rs`, `fuzz/fields.rs`, `fuzz/session.rs`, `fuzz/lsl_ends.rs`, `fuzz/proxy.rs`) are plain functions of bytes, which `libfuzzer_sys::fuzz_target!`
+//! The targets (`fuzz/targets.rs`, `fuzz/fields.rs`, `fuzz/session.rs`, `fuzz/lsl_ends.rs`, `fuzz/parcel.rs`, `fuzz/proxy.rs`) are plain functions of bytes, which `libfuzzer_sys::fuzz_target!`
 //! takes as they are. `LONGHAUL_SEED` replays a run, `LONGHAUL_FUZZ_INPUTS` makes it longer. An input
 //! that fails is printed; once it is in the corpus, later runs try it first.
 
 mod delimit;
 mod fields;
 mod lsl_ends;
+mod parcel;
 mod proxy;
 mod session;
 mod site;
@@ -29,6 +30,7 @@ macro_rules! fuzz {
 fuzz!(fields: via, fields);
 fuzz!(session: lsl_header, lsl_request);
 fuzz!(lsl_ends: lsl_records, lsl_handshakes);
+fuzz!(parcel: lsl_parcel);
 fuzz!(proxy: proxy);
 fuzz!(site: site);
 fuzz!(targets: request, response, receipt, chunked, route, ticket_route, token, digest, keys, proxy_status);

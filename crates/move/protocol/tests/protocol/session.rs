@@ -4,6 +4,7 @@
 mod ends;
 mod handshakes;
 mod headers;
+mod parcel;
 mod sealed;
 
 use ends::{Network, Pair};

@@ -4,37 +4,31 @@
 use crate::{
     Error, Progress,
     parcel::{
-        Code, Kind, Note, ParcelReport, hexadecimal, private, shown_digest, sparse,
-        unpack::DirectoryPart,
+        ParcelReport,
+        code::Code,
+        hexadecimal,
+        note::{Kind, Note},
+        placing::{Earlier, Output, Place, Placing, Shown},
+        shown_digest,
     },
-    part::{Identity, PartFile, appended},
 };
 use protocol::session::record::EndCode;
 use session::{
     Beginning, Incoming, Listener, Options, Outgoing, Route, Session, WholeDigest, Window,
 };
 use std::{
-    fmt, fs,
     future::Future,
-    io::{self, Write},
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
     pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::{
-    task::block_in_place,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 use units::Bytes as Size;
 
 /// How long the sender may take to hear that this end stops.
 const GOODBYE: Duration = Duration::from_millis(300);
 /// How long to wait for the sender to end a session whose file is in its place.
 const END_TIME: Duration = Duration::from_secs(10);
-/// What is read of a part at a time to hash it.
-const PIECE: usize = 1 << 20;
 
 /// Where a sender comes from.
 #[derive(Debug)]
@@ -43,25 +37,6 @@ pub enum Origin {
     Listener(Listener),
     /// Both go to a depot with the same code.
     Meeting(Vec<Route>, Code),
-}
-
-/// Where to put what comes.
-pub enum Output {
-    /// Under the sender's name, in this directory.
-    Directory(PathBuf),
-    /// Into this file or directory.
-    Path(PathBuf),
-    /// To standard output, or the like.
-    Stream(Box<dyn Write + Send>),
-}
-
-impl fmt::Debug for Output {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Directory(path) | Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
-            Self::Stream(_) => f.write_str("Stream"),
-        }
-    }
 }
 
 /// A transfer.
@@ -77,13 +52,6 @@ pub struct ReceiveRequest {
     pub max_size: Option<Size>,
     /// How.
     pub options: Options,
-}
-
-/// Where one stream goes.
-enum Place {
-    File { part: Box<PartFile>, identity: Identity, beginning: Box<Beginning> },
-    Directory(DirectoryPart),
-    Stream,
 }
 
 impl ReceiveRequest {
@@ -172,20 +140,15 @@ impl ReceiveRequest {
         };
         report.name.clone_from(&note.name);
         let options = Options { confirm_by_hand: true, ..self.options.clone() };
-        let beginning = match &place_of {
-            Place::File { beginning, .. } => Beginning::clone(beginning),
-            Place::Directory(part) => part.beginning().clone(),
-            Place::Stream => Beginning::new(incoming.digest()),
-        };
+        let nothing_yet = || Beginning::new(incoming.digest());
+        let beginning = place_of.beginning().cloned().unwrap_or_else(nothing_yet);
         report.resumed_bytes = beginning.length();
         progress.set(beginning.length(), note.bytes);
         let nothing = Outgoing::Window(Window::default());
         let session = match incoming.accept_from(beginning, nothing, options).await {
             Ok(session) => Arc::new(session),
             Err(error) => {
-                if let Place::Directory(part) = place_of {
-                    part.abandon().await;
-                }
+                place_of.abandon().await;
                 return Err(error.into());
             }
         };
@@ -193,8 +156,9 @@ impl ReceiveRequest {
         let Self { origin, output, overwrite, max_size, .. } = self;
         let shown = Shown { progress, total: note.bytes, most: *max_size };
         let place = Placing { output, overwrite: *overwrite, note: &note, shown };
+        let mut pieces = &*session;
         let received = tokio::select! {
-            received = place.receive(place_of, &session, report) => received,
+            received = place.receive(place_of, &mut pieces) => received,
             () = begun_again(origin, &session, &note, next) => unreachable!("the session ends with it"),
             () = stop => {
                 drop(session);
@@ -207,7 +171,7 @@ impl ReceiveRequest {
             (now.received_bytes, now.connections, now.hops);
         report.is_encrypted = now.is_encrypted;
         report.blake3 = Some(hexadecimal(&session.received_hash()));
-        received?;
+        report.file = received?;
         report.digest = shown_digest(session.digest(), session.received_digest());
         // The sender has to hear that everything is safe; that it says so too is all that is missing.
         let _ = timeout(END_TIME, session.closed()).await;
@@ -221,54 +185,9 @@ impl ReceiveRequest {
         digest: Option<WholeDigest>,
     ) -> Result<(Place, Note), Error> {
         let note = Note::parse(note)?;
-        if let (Some(bytes), Some(most)) = (note.bytes, self.max_size)
-            && bytes > most.get()
-        {
-            return Err(Error::TooLarge(most));
-        }
-        let path = match (&self.output, &note.name) {
-            (Output::Stream(_), _) if note.kind == Kind::Directory => {
-                return Err(Error::Usage("a directory cannot go to standard output".to_owned()));
-            }
-            (Output::Stream(_), _) => return Ok((Place::Stream, note)),
-            (Output::Path(path), _) => path.clone(),
-            (Output::Directory(directory), Some(name)) => directory.join(name),
-            (Output::Directory(_), None) => {
-                let text =
-                    "the sent data has no name. Name it here: -o FILE, or at the sender: --name";
-                return Err(Error::Usage(text.to_owned()));
-            }
-        };
-        if !self.overwrite && fs::symlink_metadata(&path).is_ok() {
-            return Err(Error::Exists { file: path, why: String::new() });
-        }
-        if note.kind == Kind::Directory {
-            let part = DirectoryPart::open(&path, &note, digest).await?;
-            return Ok((Place::Directory(part), note));
-        }
-        let url = String::from_utf8_lossy(&note.to_bytes()).into_owned();
-        let identity = Identity { url, total: note.bytes, ..Identity::default() };
-        // A pipe's bytes have no name by which they could be known again.
-        let may_resume = note.kind == Kind::File;
-        // A pipe has no permissions of its own.
-        let is_private = note.mode.is_some();
-        if is_private {
-            private::create(&appended(&path, ".part"))?;
-        }
-        let (mut part, known) = PartFile::open(&path, may_resume)?;
-        if is_private {
-            private::restrict(&part.reader().0);
-        }
-        let beginning = if known.as_ref() == Some(&identity) {
-            part.hold_all();
-            hash_part(&part, digest).await?
-        } else {
-            part.reset().await?;
-            Beginning::new(digest)
-        };
-        part.check_space(note.bytes.unwrap_or(0))?;
-        part.checkpoint(&identity).await?;
-        Ok((Place::File { part: Box::new(part), identity, beginning: Box::new(beginning) }, note))
+        let bounds = (self.overwrite, self.max_size);
+        let place = Place::open(&mut self.output, bounds, &note, Earlier::Compared, digest).await?;
+        Ok((place, note))
     }
 }
 
@@ -288,143 +207,4 @@ async fn begun_again(origin: &Origin, session: &Session, note: &Note, next: &mut
         *next = Some(incoming);
         session.replace();
     }
-}
-
-/// What is done with a stream.
-struct Placing<'p> {
-    output: &'p mut Output,
-    overwrite: bool,
-    note: &'p Note,
-    shown: Shown<'p>,
-}
-
-impl Placing<'_> {
-    /// Receives a stream and puts it in its place.
-    async fn receive(
-        mut self,
-        place: Place,
-        session: &Session,
-        report: &mut ParcelReport,
-    ) -> Result<(), Error> {
-        match place {
-            Place::File { mut part, identity, beginning } => {
-                let offset = beginning.length();
-                let kept = keep(&mut part, &identity, offset, session, &mut self.shown).await;
-                if let Err(Error::Session(error)) = &kept
-                    && error.is_other_prefix()
-                {
-                    part.reset().await?;
-                }
-                kept?;
-                let (file, _) = part.reader();
-                if let Some(mode) = self.note.mode {
-                    let permissions = fs::Permissions::from_mode(mode & 0o777);
-                    let _ = file.set_permissions(permissions);
-                }
-                let length = session.statistics().received_bytes;
-                part.finish(length, None, self.overwrite).await?;
-                if let Some(date) = self.note.date() {
-                    // Not every file system keeps every date.
-                    let _ = rustix::fs::futimens(&file, &date.times());
-                }
-                report.file = Some(part.name().to_owned());
-            }
-            Place::Directory(part) => {
-                let name = part.name().to_owned();
-                let passed = |length| self.shown.more(length, session);
-                part.receive(session, self.overwrite, passed).await?;
-                report.file = Some(name);
-            }
-            Place::Stream => self.pass_on(session).await?,
-        }
-        session.confirm()?;
-        Ok(())
-    }
-
-    async fn pass_on(&mut self, session: &Session) -> Result<(), Error> {
-        let Output::Stream(out) = &mut *self.output else { return Ok(()) };
-        let failed = |error| Error::file("write", Path::new("standard output"), error);
-        while let Some(chunk) = session.chunk().await? {
-            block_in_place(|| out.write_all(&chunk)).map_err(failed)?;
-            self.shown.more(chunk.len(), session)?;
-        }
-        block_in_place(|| out.flush()).map_err(failed)
-    }
-}
-
-/// Progress, and the bound of what comes.
-struct Shown<'p> {
-    progress: &'p Progress,
-    total: Option<u64>,
-    most: Option<Size>,
-}
-
-impl Shown<'_> {
-    fn more(&mut self, bytes: usize, session: &Session) -> Result<(), Error> {
-        let held = self.progress.held() + bytes as u64;
-        self.progress.set(held, self.total);
-        self.progress.set_hops(session.statistics().hops.len() as u32);
-        match self.most.filter(|most| held > most.get()) {
-            Some(most) => Err(Error::TooLarge(most)),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Hashes what is there of a file. It was verified when it came, and the sender verifies it again.
-async fn hash_part(part: &PartFile, digest: Option<WholeDigest>) -> Result<Beginning, Error> {
-    let length = part.ranges().end();
-    let (file, path) = part.reader();
-    let hash = move || {
-        use std::os::unix::fs::FileExt;
-        let (mut beginning, mut piece) = (Beginning::new(digest), vec![0; PIECE]);
-        while beginning.length() < length {
-            let now = (length - beginning.length()).min(PIECE as u64) as usize;
-            file.read_exact_at(&mut piece[..now], beginning.length())?;
-            beginning.extend(&piece[..now]);
-        }
-        Ok(beginning)
-    };
-    let hashed = tokio::task::spawn_blocking(hash).await.map_err(io::Error::other);
-    hashed.and_then(|hashed| hashed).map_err(|error: io::Error| Error::file("read", &path, error))
-}
-
-/// Writes a piece of a stream behind the end of a part, without its blocks of zeros.
-fn write(part: &PartFile, offset: u64, chunk: &[u8]) -> Result<(), Error> {
-    for (piece, is_zero) in sparse::pieces(offset, chunk) {
-        let (from, to) = (offset + piece.start as u64, offset + piece.end as u64);
-        if is_zero {
-            let (file, path) = part.reader();
-            sparse::lengthen(&file, to).map_err(|error| Error::file("write", &path, error))?;
-            part.ranges().insert(from, to);
-        } else {
-            part.writer().write(from, &chunk[piece])?;
-        }
-    }
-    Ok(())
-}
-
-/// Writes a stream to a part, behind what is there.
-async fn keep(
-    part: &mut PartFile,
-    identity: &Identity,
-    mut offset: u64,
-    session: &Session,
-    shown: &mut Shown<'_>,
-) -> Result<(), Error> {
-    let kept = async {
-        while let Some(chunk) = session.chunk().await? {
-            block_in_place(|| write(part, offset, &chunk))?;
-            offset += chunk.len() as u64;
-            shown.more(chunk.len(), session)?;
-            part.checkpoint_if_due(identity);
-        }
-        Ok(())
-    };
-    let kept: Result<(), Error> = kept.await;
-    if kept.is_err() {
-        // What has come is there for the next session.
-        part.checkpoint(identity).await?;
-    }
-    kept
 }

@@ -6,36 +6,32 @@ use crate::{
     http::Http,
     own_limits::OwnLimits,
     parcel::{
-        Code, Kind, Note, ParcelReport,
-        date::Date,
-        hexadecimal, shown_digest,
+        Kept, ParcelReport,
+        code::Code,
+        content::{Content, Opened, Parcel, on_a_thread, open},
+        hexadecimal,
+        note::{Kind, Note},
+        shown_digest,
         source_clock::{SourceClock, TimedPipe, TimedStored},
-        tree::StoredTree,
+        store::{Leaving, PipeSealer, Sealing, StoreClient, refused},
     },
-    source::{Copies, ends_elsewhere},
 };
 use limits::{Cause, DepotReceipt, Flow};
 use protocol::{
     DepotAddress,
     http::receipt::RECEIPTS,
-    session::{SessionId, record::EndCode},
+    session::{SessionId, record::EndCode, request},
 };
-use session::{Options, Outgoing, Route, Session, Stored, StoredFile, Window};
+use session::{Options, Outgoing, Route, Session, Window};
 use std::{
-    fmt,
-    fs::{File, Metadata},
     future::Future,
     io::Read,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::{
-    sync::oneshot,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 
 /// How often progress is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -43,27 +39,12 @@ const LOOK: Duration = Duration::from_millis(50);
 const GOODBYE: Duration = Duration::from_millis(300);
 /// How long to wait for the receiver to close a session that is over.
 const END_TIME: Duration = Duration::from_secs(5);
+/// How long a depot may take to remove what is not to be collected.
+const TAKE_BACK_TIME: Duration = Duration::from_secs(3);
 /// How often a sender begins again with a receiver that does not know the session any more.
 const BEGINNINGS: u32 = 20;
 /// What is read from a pipe at a time.
 const PIECE: usize = 256 << 10;
-
-/// What is sent.
-pub enum Parcel {
-    /// A file or directory.
-    Path(PathBuf),
-    /// The bytes of a pipe.
-    Pipe(Box<dyn Read + Send>),
-}
-
-impl fmt::Debug for Parcel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
-            Self::Pipe(_) => f.write_str("Pipe"),
-        }
-    }
-}
 
 /// Where it is sent.
 #[derive(Debug, Clone)]
@@ -72,6 +53,8 @@ pub enum Goal {
     Listener(Vec<Route>, Option<Code>),
     /// To a depot where the receiver comes with the same code.
     Meeting(Vec<Route>, Code),
+    /// To a depot that keeps it until receivers come.
+    Store(Vec<Route>, Leaving),
 }
 
 /// A transfer.
@@ -87,12 +70,6 @@ pub struct SendRequest {
     pub options: Options,
     /// Ask depots for receipts of what limited the transfer.
     pub receipts: bool,
-}
-
-/// The opened content.
-enum Content {
-    Stored(Arc<dyn Stored>),
-    Pipe(Box<dyn Read + Send>),
 }
 
 impl SendRequest {
@@ -132,38 +109,65 @@ impl SendRequest {
         };
         let Opened { mut content, note, watched } = opened;
         report.name.clone_from(&note.name);
+        let sealing = match &self.goal {
+            Goal::Store(_, leaving) => Some(Sealing::new(leaving, &note, self.options.encrypt)?),
+            Goal::Listener(..) | Goal::Meeting(..) => None,
+        };
         let clock = Arc::new(SourceClock::default());
+        if let Content::Stored(stored) = &mut content {
+            let timed = TimedStored { inner: Arc::clone(stored), clock: Arc::clone(&clock) };
+            *stored = match &sealing {
+                Some(sealing) => Arc::new(sealing.source(Arc::new(timed))),
+                None => Arc::new(timed),
+            };
+        }
+        let sent = Sent { note: &note, clock: &clock, sealing: sealing.as_ref() };
         let mut last = SessionId([0; 16]);
         for beginning in 1.. {
-            let session = begin(&mut content, (&note, &clock), &self.goal, &self.options);
+            let session = begin(&mut content, &sent, &self.goal, &self.options)?;
             last = session.id();
             let mut watching = Watching { spent: &mut *spent, clock: &clock, read: clock.spent() };
             let ended = tokio::select! {
-                ended = follow(&session, &note, progress, (&mut *report, &mut watching)) => ended,
+                ended = follow(&session, &sent, progress, (&mut *report, &mut watching)) => ended,
                 () = &mut stop => {
                     drop(session);
                     sleep(GOODBYE).await;
+                    take_back(&self.goal, &self.options).await;
                     return Err(Error::Stopped);
                 }
             };
             let is_stored = matches!(content, Content::Stored(_));
             match ended {
                 Ok(()) => break,
-                Err(error) if is_stored && beginning < BEGINNINGS && is_forgotten(&error) => {
+                Err(error) if is_stored && beginning < BEGINNINGS && sent.goes_on_after(&error) => {
                     progress.note("the receiver begins again".to_owned());
                     sleep(LOOK).await;
                 }
+                Err(error) if sealing.is_some() => return Err(refused(error)),
                 Err(error) => return Err(error.into()),
             }
         }
-        watched.map_or(Ok(()), |watched| watched.unchanged()).map(|()| last)
+        if let Some(Err(error)) = watched.map(|watched| watched.unchanged()) {
+            take_back(&self.goal, &self.options).await;
+            return Err(error);
+        }
+        Ok(last)
     }
+}
+
+/// Removes from a depot's store what is not to be collected, as far as that is possible now: otherwise it expires.
+async fn take_back(goal: &Goal, options: &Options) {
+    let Goal::Store(routes, leaving) = goal else { return };
+    let options = Options { patience: TAKE_BACK_TIME, ..options.clone() };
+    let client = StoreClient { routes: routes.clone(), options };
+    let dropped = client.drop_session(leaving.code.keys().session, &leaving.owner);
+    let _ = timeout(TAKE_BACK_TIME, dropped).await;
 }
 
 impl Goal {
     /// The depots nearest this end, of all routes.
     fn first_depots(&self) -> Vec<DepotAddress> {
-        let (Self::Listener(routes, _) | Self::Meeting(routes, _)) = self;
+        let (Self::Listener(routes, _) | Self::Meeting(routes, _) | Self::Store(routes, _)) = self;
         routes.iter().filter_map(Route::first_depot).cloned().collect()
     }
 }
@@ -203,111 +207,40 @@ impl Watching<'_> {
     }
 }
 
-/// The receiver does not know the session, or has another file under that name: then the transfer starts from the
-/// beginning.
-fn is_forgotten(error: &session::Error) -> bool {
-    let session::Error::Ended { code, .. } = error else { return error.is_other_prefix() };
-    *code == EndCode::UnknownSession as u16 || error.is_other_prefix()
+/// What is the same for each session that a transfer takes.
+struct Sent<'s> {
+    note: &'s Note,
+    clock: &'s Arc<SourceClock>,
+    /// If a depot is to keep it.
+    sealing: Option<&'s Sealing>,
 }
 
-fn looked_at(path: &Path) -> Result<Metadata, Error> {
-    std::fs::metadata(path).map_err(|error| Error::file("read", path, error))
-}
-
-/// Runs what may take long, or never end, on a thread that no one waits for at the end.
-async fn on_a_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    let (sender, receiver) = oneshot::channel();
-    std::thread::spawn(move || sender.send(work()));
-    receiver.await.map_err(|_| Error::Usage("what is sent was not read".to_owned()))?
-}
-
-/// A file that must not change while it is sent.
-struct Watched {
-    path: PathBuf,
-    before: Metadata,
-    /// What is sent is a copy: the file system may say any date.
-    is_copy: bool,
-}
-
-impl Watched {
-    fn unchanged(&self) -> Result<(), Error> {
-        let Self { path, before, is_copy } = self;
-        let date = |data: &Metadata| (data.mtime(), data.mtime_nsec());
-        let now = looked_at(path)?;
-        if now.len() == before.len() && (*is_copy || date(&now) == date(before)) {
-            return Ok(());
-        }
-        let why = "its date or length is another one now".to_owned();
-        Err(Error::SourceChanged { file: path.clone(), why })
+impl Sent<'_> {
+    /// Whether the receiver does not know the session, or has another file under that name: then the transfer starts from the
+    /// beginning. What a depot keeps does not become another one.
+    fn goes_on_after(&self, error: &session::Error) -> bool {
+        let is_unknown = matches!(error, session::Error::Ended { code, .. }
+            if *code == EndCode::UnknownSession as u16);
+        is_unknown || (self.sealing.is_none() && error.is_other_prefix())
     }
-}
 
-/// What is sent, and its description.
-struct Opened {
-    content: Content,
-    note: Note,
-    watched: Option<Watched>,
-}
-
-/// Opens and describes the content.
-fn open(parcel: Parcel, name: Option<String>) -> Result<Opened, Error> {
-    let path = match parcel {
-        Parcel::Pipe(pipe) => {
-            let note = Note { name, ..Note::of(Kind::Pipe) };
-            return Ok(Opened { content: Content::Pipe(pipe), note, watched: None });
-        }
-        Parcel::Path(path) => path,
-    };
-    let failed = |error| Error::file("read", &path, error);
-    let data = looked_at(&path)?;
-    let whole = path.canonicalize().map_err(failed)?;
-    let own = whole.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-    let name = name.or(own).ok_or_else(|| {
-        Error::Usage(format!("{}: its name is not UTF-8. Name it: --name", path.display()))
-    })?;
-    let (kind, stored, watched): (_, Arc<dyn Stored>, _) = if data.is_dir() {
-        (Kind::Directory, Arc::new(StoredTree::list(&path)?), None)
-    } else if data.is_file() {
-        let (file, is_copy) = open_file(&path, data.len()).map_err(failed)?;
-        let stored = StoredFile::new(file).map_err(failed)?;
-        let watched = Watched { path: path.clone(), before: data.clone(), is_copy };
-        (Kind::File, Arc::new(stored), Some(watched))
-    } else {
-        let text =
-            "it is not a file or directory. To send what comes from it: longhaul send - < FILE";
-        return Err(Error::file("send", &path, std::io::Error::other(text)));
-    };
-    let (name, bytes, mode) = (Some(name), Some(stored.length()), Some(data.mode() & 0o777));
-    let note = Note { name, bytes, mode, ..Note::of(kind) }.dated(Date::of(&data));
-    Ok(Opened { content: Content::Stored(stored), note, watched })
-}
-
-/// Opens a file, or a copy of one whose length is only a hint.
-fn open_file(path: &Path, length: u64) -> std::io::Result<(File, bool)> {
-    let file = File::open(path)?;
-    if !ends_elsewhere(&file, length)? {
-        return Ok((file, false));
+    /// How much of the content these bytes of the stream have.
+    fn content_within(&self, stream: u64) -> u64 {
+        let within = self.sealing.map_or(stream, |sealing| sealing.content_within(stream));
+        self.note.bytes.map_or(within, |bytes| within.min(bytes))
     }
-    let mut copies = Copies::new()?;
-    copies.add(&file)?;
-    Ok((copies.into_file(), true))
 }
 
 /// Begins a session.
 fn begin(
     content: &mut Content,
-    (note, clock): (&Note, &Arc<SourceClock>),
+    sent: &Sent<'_>,
     goal: &Goal,
     options: &Options,
-) -> Arc<Session> {
-    let mut options = Options { note: note.to_bytes(), ..options.clone() };
+) -> Result<Arc<Session>, Error> {
+    let mut options = Options { note: sent.note.to_bytes(), ..options.clone() };
     let outgoing = match content {
-        Content::Stored(stored) => Outgoing::Stored(Arc::new(TimedStored {
-            inner: Arc::clone(stored),
-            clock: Arc::clone(clock),
-        })),
+        Content::Stored(stored) => Outgoing::Stored(Arc::clone(stored)),
         Content::Pipe(_) => Outgoing::Window(Window::default()),
     };
     let session = Arc::new(match goal {
@@ -319,31 +252,48 @@ fn begin(
             options.secret = code.secret();
             Session::begin(code.session(), routes.clone(), outgoing, options)
         }
+        Goal::Store(routes, leaving) => {
+            let bytes = match content {
+                Content::Stored(stored) => Some(stored.length()),
+                Content::Pipe(_) => None,
+            };
+            let options = leaving.ask(options, bytes);
+            Session::begin(leaving.code.keys().session, routes.clone(), outgoing, options)
+        }
     });
     if let Content::Pipe(pipe) = content {
         let pipe = std::mem::replace(pipe, Box::new(std::io::empty()));
-        feed(Box::new(TimedPipe { inner: pipe, clock: Arc::clone(clock) }), &session);
+        let sealer = sent.sealing.map(Sealing::pipe).transpose()?;
+        let timed = TimedPipe { inner: pipe, clock: Arc::clone(sent.clock) };
+        feed(Box::new(timed), sealer, &session);
     }
-    session
+    Ok(session)
 }
 
 /// Writes what comes from a pipe to a session, on a thread that may wait for it.
-fn feed(mut pipe: Box<dyn Read + Send>, session: &Arc<Session>) {
+fn feed(mut pipe: Box<dyn Read + Send>, mut sealer: Option<PipeSealer>, session: &Arc<Session>) {
     let (session, runtime) = (Arc::downgrade(session), tokio::runtime::Handle::current());
     std::thread::spawn(move || {
         let mut piece = vec![0; PIECE];
         loop {
             let read = pipe.read(&mut piece);
             let Some(session) = session.upgrade() else { return };
-            match read {
-                Ok(0) => return session.end(),
-                Ok(length) => {
-                    if runtime.block_on(session.write(&piece[..length])).is_err() {
-                        return;
-                    }
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            let length = match read {
+                Ok(length) => length,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(error) => return session.fail(error),
+            };
+            let is_end = length == 0;
+            let bytes = match &mut sealer {
+                Some(sealer) if is_end => sealer.finish(),
+                Some(sealer) => sealer.push(&piece[..length]),
+                None => &piece[..length],
+            };
+            if runtime.block_on(session.write(bytes)).is_err() {
+                return;
+            }
+            if is_end {
+                return session.end();
             }
         }
     });
@@ -352,24 +302,25 @@ fn feed(mut pipe: Box<dyn Read + Send>, session: &Arc<Session>) {
 /// Waits until the receiver has everything.
 async fn follow(
     session: &Session,
-    note: &Note,
+    sent: &Sent<'_>,
     progress: &Progress,
     (report, watching): (&mut ParcelReport, &mut Watching<'_>),
 ) -> Result<(), session::Error> {
     // A program writes into a pipe; all else is read from a disk.
-    let cause = if note.kind == Kind::Pipe { Cause::SendingProgram } else { Cause::Disk };
+    let cause = if sent.note.kind == Kind::Pipe { Cause::SendingProgram } else { Cause::Disk };
     let look = async {
         let mut resumed = None;
         loop {
             let now = session.statistics();
-            progress.set(now.acknowledged_bytes, note.bytes);
+            let acknowledged = sent.content_within(now.acknowledged_bytes);
+            progress.set(acknowledged, sent.note.bytes);
             progress.set_hops(now.hops.len() as u32);
             if resumed.is_none() && now.is_connected {
                 resumed = Some(now.resumed_bytes);
             }
-            report.resumed_bytes = now.resumed_bytes;
+            report.resumed_bytes = sent.content_within(now.resumed_bytes);
             watching.look(now.is_connected, cause);
-            watching.spent.moved_to(now.acknowledged_bytes);
+            watching.spent.moved_to(acknowledged);
             sleep(LOOK).await;
         }
     };
@@ -378,13 +329,24 @@ async fn follow(
         () = look => unreachable!("it goes on for ever"),
     };
     let now = session.statistics();
-    progress.set(now.acknowledged_bytes, note.bytes);
-    (report.bytes, report.connections, report.hops) =
-        (now.acknowledged_bytes, now.connections, now.hops);
-    (report.resumed_bytes, report.is_encrypted) = (now.resumed_bytes, now.is_encrypted);
-    report.blake3 = Some(hexadecimal(&session.sent_hash()));
-    if ended.is_ok() {
-        report.digest = shown_digest(session.digest(), session.sent_digest());
+    let acknowledged = sent.content_within(now.acknowledged_bytes);
+    progress.set(acknowledged, sent.note.bytes);
+    (report.bytes, report.connections, report.hops) = (acknowledged, now.connections, now.hops);
+    report.resumed_bytes = sent.content_within(now.resumed_bytes);
+    let Some(sealing) = sent.sealing else {
+        report.is_encrypted = now.is_encrypted;
+        report.blake3 = Some(hexadecimal(&session.sent_hash()));
+        if ended.is_ok() {
+            report.digest = shown_digest(session.digest(), session.sent_digest());
+        }
+        return ended;
+    };
+    report.is_encrypted = sealing.is_encrypted();
+    if let Some((bytes, hash)) = sealing.whole().filter(|_| ended.is_ok()) {
+        (report.bytes, report.blake3) = (bytes, Some(hexadecimal(&hash)));
+        let kept = request::Kept::parse(&session.greeted().await?);
+        let named = |kept: request::Kept| Kept { session: session.id(), expires_s: kept.expires_s };
+        report.kept = kept.map(named);
     }
     ended
 }

@@ -15,13 +15,17 @@ use super::{
     journal::Journal,
     private,
 };
-use crate::{Error, parcel::Note, part::appended};
+use crate::{
+    Error,
+    parcel::{note::Note, pieces::Pieces},
+    part::appended,
+};
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags},
     io::Errno,
 };
-use session::{Beginning, Session, WholeDigest};
+use session::{Beginning, WholeDigest};
 use std::{
     ffi::OsStr,
     fs::{self, File},
@@ -98,15 +102,15 @@ impl DirectoryPart {
         let _ = joined(self.thread).await;
     }
 
-    /// Receives the rest, and gives the directory its name. `passed` hears of each piece's length.
+    /// Receives the rest, and gives the directory its name. `passed` hears of each piece's length, and of the number of depots.
     pub(super) async fn receive(
         self,
-        session: &Session,
+        from: &mut impl Pieces,
         overwrite: bool,
-        passed: impl FnMut(usize) -> Result<(), Error>,
+        passed: impl FnMut(usize, usize) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Self { name, note, part, pieces, thread, .. } = self;
-        let fed = feed(session, &pieces, passed).await;
+        let fed = feed(from, &pieces, passed).await;
         drop(pieces);
         let Unpacked { journal, result } = joined(thread).await?;
         match fed.and(result) {
@@ -133,14 +137,14 @@ async fn joined(thread: JoinHandle<Unpacked>) -> Result<Unpacked, Error> {
     thread.await.map_err(|error| Error::Answer(error.to_string()))
 }
 
-/// Hands over what a session brings.
+/// Hands over what comes.
 async fn feed(
-    session: &Session,
+    from: &mut impl Pieces,
     pieces: &mpsc::Sender<Piece>,
-    mut passed: impl FnMut(usize) -> Result<(), Error>,
+    mut passed: impl FnMut(usize, usize) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    while let Some(chunk) = session.chunk().await? {
-        passed(chunk.len())?;
+    while let Some(chunk) = from.next().await? {
+        passed(chunk.len(), from.hops())?;
         if pieces.send(Some(chunk)).await.is_err() {
             // It has failed, and says why.
             return Ok(());
@@ -201,7 +205,7 @@ fn may_be_continued(error: &Error) -> bool {
                     | Errno::ROFS
             )
         ),
-        error => matches!(error, Error::TooLarge(_)),
+        error => matches!(error, Error::TooLarge(_) | Error::Stopped),
     }
 }
 

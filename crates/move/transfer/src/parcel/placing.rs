@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Where received content goes: to `NAME.part`, which gets its name when all is there, into a directory, or to an output.
+
+use crate::{
+    Error, Progress,
+    parcel::{
+        note::{Kind, Note},
+        pieces::Pieces,
+        private, sparse,
+        unpack::DirectoryPart,
+    },
+    part::{Identity, PartFile, appended},
+};
+use protocol::session::parcel::ParcelError;
+use session::{Beginning, WholeDigest};
+use std::{
+    fmt, fs,
+    io::{self, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::{task::block_in_place, time::timeout};
+use units::Bytes as Size;
+
+/// What is read of a part at a time to hash it.
+const PIECE: usize = 1 << 20;
+
+/// After this time without more, a checkpoint is made.
+const STALL: Duration = Duration::from_secs(1);
+
+/// Where to put what comes.
+pub enum Output {
+    /// Under the sender's name, in this directory.
+    Directory(PathBuf),
+    /// Into this file or directory.
+    Path(PathBuf),
+    /// To standard output, or the like.
+    Stream(Box<dyn Write + Send>),
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(path) | Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
+            Self::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}
+
+/// How what is here of an earlier transfer is known again.
+pub(super) enum Earlier {
+    /// By the note of a sender, which compares all of it.
+    Compared,
+    /// By this text, which is for one stored session. Bytes that may not be on the disk yet do not count: only the hash of the
+    /// whole tells whether they are right.
+    Named(String),
+}
+
+/// Where one stream goes.
+pub(super) enum Place {
+    File { part: Box<PartFile>, identity: Identity, beginning: Box<Beginning> },
+    Directory(DirectoryPart),
+    Stream,
+}
+
+impl Place {
+    /// The place for what a note describes, with how much of it is there, hashed for this further digest.
+    pub(super) async fn open(
+        output: &mut Output,
+        (overwrite, most): (bool, Option<Size>),
+        note: &Note,
+        earlier: Earlier,
+        digest: Option<WholeDigest>,
+    ) -> Result<Self, Error> {
+        if let (Some(bytes), Some(most)) = (note.bytes, most)
+            && bytes > most.get()
+        {
+            return Err(Error::TooLarge(most));
+        }
+        let path = match (&*output, &note.name) {
+            (Output::Stream(_), _) if note.kind == Kind::Directory => {
+                return Err(Error::Usage("a directory cannot go to standard output".to_owned()));
+            }
+            (Output::Stream(_), _) => return Ok(Self::Stream),
+            (Output::Path(path), _) => path.clone(),
+            (Output::Directory(directory), Some(name)) => directory.join(name),
+            (Output::Directory(_), None) => {
+                let text =
+                    "the sent data has no name. Name it here: -o FILE, or at the sender: --name";
+                return Err(Error::Usage(text.to_owned()));
+            }
+        };
+        if !overwrite && fs::symlink_metadata(&path).is_ok() {
+            return Err(Error::Exists { file: path, why: String::new() });
+        }
+        if note.kind == Kind::Directory {
+            return Ok(Self::Directory(DirectoryPart::open(&path, note, digest).await?));
+        }
+        Self::open_file(&path, note, earlier, digest).await
+    }
+
+    async fn open_file(
+        path: &Path,
+        note: &Note,
+        earlier: Earlier,
+        digest: Option<WholeDigest>,
+    ) -> Result<Self, Error> {
+        // A pipe's bytes have no name by which its sender could be known again.
+        let may_resume = note.kind == Kind::File || matches!(earlier, Earlier::Named(_));
+        let (url, is_compared) = match earlier {
+            Earlier::Compared => (String::from_utf8_lossy(&note.to_bytes()).into_owned(), true),
+            Earlier::Named(text) => (text, false),
+        };
+        let identity = Identity { url, total: note.bytes, ..Identity::default() };
+        // A pipe has no permissions of its own.
+        let is_private = note.mode.is_some();
+        if is_private {
+            private::create(&appended(path, ".part"))?;
+        }
+        let (mut part, known) = PartFile::open(path, may_resume)?;
+        if is_private {
+            private::restrict(&part.reader().0);
+        }
+        let beginning = if known.as_ref() == Some(&identity) {
+            if is_compared {
+                part.hold_all();
+            } else {
+                part.keep_held()?;
+            }
+            hash_part(&part, digest).await?
+        } else {
+            part.reset().await?;
+            Beginning::new(digest)
+        };
+        part.check_space(note.bytes.unwrap_or(0))?;
+        part.checkpoint(&identity).await?;
+        Ok(Self::File { part: Box::new(part), identity, beginning: Box::new(beginning) })
+    }
+
+    /// What is there already.
+    pub(super) fn beginning(&self) -> Option<&Beginning> {
+        match self {
+            Self::File { beginning, .. } => Some(beginning),
+            Self::Directory(part) => Some(part.beginning()),
+            Self::Stream => None,
+        }
+    }
+
+    /// Nothing comes after all: everything stays as it is.
+    pub(super) async fn abandon(self) {
+        if let Self::Directory(part) = self {
+            part.abandon().await;
+        }
+    }
+}
+
+/// What is done with a stream.
+pub(super) struct Placing<'p> {
+    pub output: &'p mut Output,
+    pub overwrite: bool,
+    pub note: &'p Note,
+    pub shown: Shown<'p>,
+}
+
+impl Placing<'_> {
+    /// Receives a stream and puts it in its place; with the file or directory.
+    pub(super) async fn receive(
+        mut self,
+        place: Place,
+        pieces: &mut impl Pieces,
+    ) -> Result<Option<PathBuf>, Error> {
+        let file = match place {
+            Place::File { mut part, identity, beginning } => {
+                let offset = beginning.length();
+                let kept = keep(&mut part, &identity, offset, pieces, &mut self.shown).await;
+                if kept.as_ref().is_err_and(is_other_beginning) {
+                    part.reset().await?;
+                }
+                let length = kept?;
+                let (file, _) = part.reader();
+                if let Some(mode) = self.note.mode {
+                    let permissions = fs::Permissions::from_mode(mode & 0o777);
+                    let _ = file.set_permissions(permissions);
+                }
+                part.finish(length, None, self.overwrite).await?;
+                if let Some(date) = self.note.date() {
+                    // Not every file system keeps every date.
+                    let _ = rustix::fs::futimens(&file, &date.times());
+                }
+                Some(part.name().to_owned())
+            }
+            Place::Directory(part) => {
+                let name = part.name().to_owned();
+                let passed = |length, hops| self.shown.more(length, hops);
+                part.receive(pieces, self.overwrite, passed).await?;
+                Some(name)
+            }
+            Place::Stream => {
+                self.pass_on(pieces).await?;
+                None
+            }
+        };
+        pieces.confirm()?;
+        Ok(file)
+    }
+
+    async fn pass_on(&mut self, pieces: &mut impl Pieces) -> Result<(), Error> {
+        let Output::Stream(out) = &mut *self.output else { return Ok(()) };
+        let failed = |error| Error::file("write", Path::new("standard output"), error);
+        while let Some(chunk) = pieces.next().await? {
+            block_in_place(|| out.write_all(&chunk)).map_err(failed)?;
+            self.shown.more(chunk.len(), pieces.hops())?;
+        }
+        block_in_place(|| out.flush()).map_err(failed)
+    }
+}
+
+/// What is here of it is not its beginning.
+pub(super) fn is_other_beginning(error: &Error) -> bool {
+    match error {
+        Error::Session(error) => error.is_other_prefix(),
+        Error::Parcel(error) => *error == ParcelError::Hash,
+        _ => false,
+    }
+}
+
+/// Progress, and the bound of what comes.
+pub(super) struct Shown<'p> {
+    pub progress: &'p Progress,
+    pub total: Option<u64>,
+    pub most: Option<Size>,
+}
+
+impl Shown<'_> {
+    fn more(&mut self, bytes: usize, hops: usize) -> Result<(), Error> {
+        let held = self.progress.held() + bytes as u64;
+        self.progress.set(held, self.total);
+        self.progress.set_hops(hops as u32);
+        match self.most.filter(|most| held > most.get()) {
+            Some(most) => Err(Error::TooLarge(most)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Hashes what is there of a file. It was verified when it came, and is compared again.
+async fn hash_part(part: &PartFile, digest: Option<WholeDigest>) -> Result<Beginning, Error> {
+    let length = part.ranges().end();
+    let (file, path) = part.reader();
+    let hash = move || {
+        use std::os::unix::fs::FileExt;
+        let (mut beginning, mut piece) = (Beginning::new(digest), vec![0; PIECE]);
+        while beginning.length() < length {
+            let now = (length - beginning.length()).min(PIECE as u64) as usize;
+            file.read_exact_at(&mut piece[..now], beginning.length())?;
+            beginning.extend(&piece[..now]);
+        }
+        Ok(beginning)
+    };
+    let hashed = tokio::task::spawn_blocking(hash).await.map_err(io::Error::other);
+    hashed.and_then(|hashed| hashed).map_err(|error: io::Error| Error::file("read", &path, error))
+}
+
+/// Writes a piece of a stream behind the end of a part, without its blocks of zeros.
+fn write(part: &PartFile, offset: u64, chunk: &[u8]) -> Result<(), Error> {
+    for (piece, is_zero) in sparse::pieces(offset, chunk) {
+        let (from, to) = (offset + piece.start as u64, offset + piece.end as u64);
+        if is_zero {
+            let (file, path) = part.reader();
+            sparse::lengthen(&file, to).map_err(|error| Error::file("write", &path, error))?;
+            part.ranges().insert(from, to);
+        } else {
+            part.writer().write(from, &chunk[piece])?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a stream to a part, behind what is there; with the length of the whole.
+async fn keep(
+    part: &mut PartFile,
+    identity: &Identity,
+    mut offset: u64,
+    pieces: &mut impl Pieces,
+    shown: &mut Shown<'_>,
+) -> Result<u64, Error> {
+    let kept = async {
+        loop {
+            let Ok(next) = timeout(STALL, pieces.next()).await else {
+                part.checkpoint_if_due(identity);
+                continue;
+            };
+            let Some(chunk) = next? else { break };
+            block_in_place(|| write(part, offset, &chunk))?;
+            offset += chunk.len() as u64;
+            shown.more(chunk.len(), pieces.hops())?;
+            part.checkpoint_if_due(identity);
+        }
+        Ok(offset)
+    };
+    let kept: Result<u64, Error> = kept.await;
+    if kept.is_err() {
+        // What has come is there for the next session.
+        part.checkpoint(identity).await?;
+    }
+    kept
+}
