@@ -111,23 +111,23 @@ impl StoreArgs {
             Options { patience: self.patience.into(), ca: self.ca.clone(), ..Options::default() };
         Ok(StoreClient { routes, options })
     }
+}
 
-    /// Asks until there is an answer or a signal.
-    fn ask<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
-        let ran = run_until_signal(|stop| async move { (stop.during(asked).await, stop.signal()) });
-        match ran {
-            Err(error) => Err(Failure::failed(format!("cannot start the runtime: {error}"))),
-            Ok((Err(Error::Stopped), Some(signal))) => {
-                Err(Failure::failed("stopped").with_exit_code(signal.exit_code()))
-            }
-            Ok((answer, _)) => Ok(answer?),
+/// Asks until there is an answer or a signal.
+fn ask<T>(asked: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
+    let ran = run_until_signal(|stop| async move { (stop.during(asked).await, stop.signal()) });
+    match ran {
+        Err(error) => Err(Failure::failed(format!("cannot start the runtime: {error}"))),
+        Ok((Err(Error::Stopped), Some(signal))) => {
+            Err(Failure::failed("stopped").with_exit_code(signal.exit_code()))
         }
+        Ok((answer, _)) => Ok(answer?),
     }
 }
 
 pub fn list(args: &ListArgs) -> Result<(), Failure> {
     let (client, owner) = (args.store.client()?, args.store.owner.key()?);
-    let sessions = args.store.ask(client.list(&owner))?;
+    let sessions = ask(client.list(&owner))?;
     if args.store.json {
         print_json(&json!({ "sessions": sessions }));
     } else {
@@ -140,7 +140,7 @@ pub fn extend(args: &ExtendArgs) -> Result<(), Failure> {
     let session = named(&args.session)?;
     let (client, owner) = (args.store.client()?, args.store.owner.key()?);
     let extended = client.extend(session, args.keep.into(), &owner);
-    let now = args.store.ask(extended)?;
+    let now = ask(extended)?;
     if args.store.json {
         print_json(&now);
     } else {
@@ -152,7 +152,7 @@ pub fn extend(args: &ExtendArgs) -> Result<(), Failure> {
 pub fn remove(args: &DropArgs) -> Result<(), Failure> {
     let session = named(&args.session)?;
     let (client, owner) = (args.store.client()?, args.store.owner.key()?);
-    let now = args.store.ask(client.drop_session(session, &owner))?;
+    let now = ask(client.drop_session(session, &owner))?;
     if args.store.json {
         print_json(&now);
     } else {

@@ -59,16 +59,8 @@ impl Post {
         self.root.path().join("keys/owner.key")
     }
 
-    /// A command with the depot and the owner's key.
-    pub fn command(&self, words: &[&str], via: &str) -> Command {
-        let mut command = longhaul();
-        command.args(words).args(["--patience", "20s", "--via", via]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
     pub fn sender(&self, arguments: &[&str]) -> Command {
-        let mut command = self.command(&["send", "--detach", "--json"], &self.depot.listen);
+        let mut command = command(&["send", "--detach", "--json"], &self.depot.listen);
         command.arg("--owner-key").arg(self.key()).args(arguments).current_dir(self.here());
         command
     }
@@ -79,7 +71,7 @@ impl Post {
 
     /// A receiver, which puts what it gets into its directory.
     pub fn collector(&self, code: &str, arguments: &[&str]) -> Command {
-        let mut command = self.command(&["recv", code], &self.depot.listen);
+        let mut command = command(&["recv", code], &self.depot.listen);
         command.args((!arguments.contains(&"-")).then_some("--json"));
         command.args(arguments).current_dir(self.there());
         command
@@ -91,7 +83,7 @@ impl Post {
 
     /// A command of the owner.
     pub fn owner(&self, words: &[&str], arguments: &[&str]) -> Output {
-        let mut command = self.command(&[&["session"], words].concat(), &self.depot.listen);
+        let mut command = command(&[&["session"], words].concat(), &self.depot.listen);
         command.arg("--owner-key").arg(self.key()).args(arguments).output().unwrap()
     }
 
@@ -111,6 +103,14 @@ impl Post {
         }
         false
     }
+}
+
+/// A command with a depot.
+pub fn command(words: &[&str], via: &str) -> Command {
+    let mut command = longhaul();
+    command.args(words).args(["--patience", "20s", "--via", via]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
 /// The code in the line that a sender prints.
@@ -339,13 +339,13 @@ fn owner_lists_and_extends_what_was_left() {
     // Another key sees nothing, and can do nothing.
     let key = post.root.path().join("other.key");
     fs::write(&key, [7; 32]).unwrap();
-    let mut other = post.command(&["session", "drop", session], &post.depot.listen);
+    let mut other = command(&["session", "drop", session], &post.depot.listen);
     let open = { other.arg("--owner-key").arg(&key) }.output().unwrap();
     assert!(text(&open.stderr).contains("chmod 600"), "{}", text(&open.stderr));
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     let (code, said) = refusal(&other.output().unwrap());
     assert!(code == 1 && said.contains("no such session"), "{code}: {said}");
-    let mut other = post.command(&["session", "list", "--json"], &post.depot.listen);
+    let mut other = command(&["session", "list", "--json"], &post.depot.listen);
     let listed = report(&other.arg("--owner-key").arg(&key).output().unwrap());
     assert_eq!(listed["sessions"], Value::Array(Vec::new()));
     post.collect(&left.code, &[]);
@@ -362,7 +362,7 @@ fn store_has_no_plain_bytes_unless_asked_for() {
     }
     let session = left.report["session"].as_str().unwrap();
     let by_owner = |session: &str, more: &[&str]| {
-        let mut command = post.command(&["recv", "--stored", session], &post.depot.listen);
+        let mut command = command(&["recv", "--stored", session], &post.depot.listen);
         command.arg("--json").arg("--owner-key").arg(post.key()).args(more);
         command.current_dir(post.there()).output().unwrap()
     };
@@ -391,14 +391,14 @@ fn session_is_left_and_collected_through_another_depot() {
     let near = Depot::named("near", &OPEN);
     let via = format!("{},{}", near.listen, post.depot.listen);
     fs::write(post.here().join("set"), content(1_000_000)).unwrap();
-    let mut sender = post.command(&["send", "--detach", "--json", "set"], &via);
+    let mut sender = command(&["send", "--detach", "--json", "set"], &via);
     sender.arg("--owner-key").arg(post.key()).current_dir(post.here());
     let left = left(&sender.output().unwrap());
     assert_eq!(left.report["hops"][0]["depot"], "near", "{}", left.report);
-    let mut collector = post.command(&["recv", "--json", &left.code], &via);
+    let mut collector = command(&["recv", "--json", &left.code], &via);
     report(&collector.current_dir(post.there()).output().unwrap());
     assert!(fs::read(post.there().join("set")).unwrap() == content(1_000_000));
-    let mut lister = post.command(&["session", "list", "--json"], &via);
+    let mut lister = command(&["session", "list", "--json"], &via);
     let listed = report(&lister.arg("--owner-key").arg(post.key()).output().unwrap());
     assert_eq!(listed["sessions"], Value::Array(post.list()));
     assert_eq!(post.list().len(), 1);
@@ -411,7 +411,7 @@ fn refusals_of_a_depot_name_a_remedy() {
     let plain = Depot::named("plain", &OPEN);
     let began = Instant::now();
     let leave = |via: &str, more: &[&str]| {
-        let mut command = post.command(&["send", "set", "--detach"], via);
+        let mut command = command(&["send", "set", "--detach"], via);
         let key = command.arg("--owner-key").arg(post.key()).args(more);
         refusal(&key.current_dir(post.here()).output().unwrap())
     };

@@ -4,7 +4,7 @@
 use crate::{
     common::{longhaul, text},
     send::{content, report},
-    send_stored::{OPEN, Post, begun, names, refusal, wait},
+    send_stored::{OPEN, Post, begun, command, names, refusal, wait},
 };
 use std::{
     fs,
@@ -114,12 +114,12 @@ fn sender_and_collector_outlive_a_restart_of_the_depot() {
     let depot = Again::start(&config, &address);
     let all = content(12_000_000);
     fs::write(post.here().join("set"), &all).unwrap();
-    let mut sender = post.command(&["send", "set", "--detach", "--json"], &address);
+    let mut sender = command(&["send", "set", "--detach", "--json"], &address);
     sender.arg("--owner-key").arg(post.key()).args(["--limit-rate", "12mbit"]);
     let (sender, code) = begun(sender.current_dir(post.here()));
-    let mut collector = post.command(&["recv", &code, "--json"], &address);
+    let mut collector = command(&["recv", &code, "--json"], &address);
     collector.current_dir(post.there());
-    let mut lister = post.command(&["session", "list", "--json"], &address);
+    let mut lister = command(&["session", "list", "--json"], &address);
     lister.arg("--owner-key").arg(post.key());
     wait(|| text(&lister.output().unwrap().stdout).contains("\"bytes\": "));
     let collector = collector.spawn().unwrap();

@@ -199,12 +199,12 @@ impl Error {
 impl ClassifyFailure for Error {
     fn failure_class(&self) -> FailureClass {
         match self {
-            Self::Usage(_) => FailureClass::Usage,
-            Self::Digest { .. } | Self::OtherDigest { .. } => FailureClass::Unverified,
-            Self::Session(error) if error.is_about_data() => FailureClass::Unverified,
-            Self::Parcel(ParcelError::Encrypted) => FailureClass::Usage,
-            Self::Parcel(ParcelError::Chunk(_) | ParcelError::Cut | ParcelError::Hash)
+            Self::Usage(_) | Self::Parcel(ParcelError::Encrypted) => FailureClass::Usage,
+            Self::Digest { .. }
+            | Self::OtherDigest { .. }
+            | Self::Parcel(ParcelError::Chunk(_) | ParcelError::Cut | ParcelError::Hash)
             | Self::NotEncrypted => FailureClass::Unverified,
+            Self::Session(error) if error.is_about_data() => FailureClass::Unverified,
             _ => FailureClass::Failed,
         }
     }
