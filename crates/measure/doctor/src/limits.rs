@@ -275,7 +275,7 @@ mod tests {
             (98_304, 131_070),
             (65_535, 65_535),
             (1000, 65_535),
-            (1 << 40, 65_535 << 14),
+            (1_u64 << 40, 65_535 << 14),
         ] {
             let mut facts = Facts::default();
             facts.host.route = Some(Route { text: format!("10.0.0.0/8 dev e window {value}") });
