@@ -341,7 +341,7 @@ mod tests {
         facts.host.route =
             Some(Route { text: "default dev v0 window 65536 cwnd lock 20".to_owned() });
         let at = |facts: &Facts, direction| window(facts, Bytes::new(1448), direction);
-        assert_eq!(at(&facts, Direction::Receive), Some(Bytes::new(65_536)));
+        assert_eq!(at(&facts, Direction::Receive), Some(Bytes::new(131_070)));
         assert_eq!(at(&facts, Direction::Send), Some(Bytes::new(20 * 1448)));
         facts.host.memory = Some(crate::facts::Memory { held_bytes: 10, begins_bytes: 10 });
         assert_eq!(at(&facts, Direction::Receive), Some(Bytes::new(4 * 1448)));

@@ -30,6 +30,8 @@ use tokio::{
 
 /// Longer than any depot takes to say something.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the chain's depots wait for a request's head (`timeouts.request_head`).
+const REQUEST_HEAD: Duration = Duration::from_millis(500);
 
 /// What is done with the sending side.
 #[derive(Debug)]
@@ -92,11 +94,12 @@ pub async fn converse(ledger: &Ledger, chain: &Chain, number: u64, index: u64, s
         conversation.note(format!("client will: {text}"));
     }
     if let Ok(mut stream) = connect(door, number, script.small).await {
+        let connected = Instant::now();
         let mut reader = Reader::new(Arc::clone(&conversation));
         let found = run(&mut stream, &script, &conversation, &mut reader, ledger).await;
         if let Err(what) = found {
             // While the connection stands, or the origin may never get the request that it is about.
-            judge(ledger, &conversation, &what).await;
+            judge(ledger, &conversation, &what, connected.elapsed()).await;
         }
         reset(&stream);
         drop(stream);
@@ -115,9 +118,13 @@ pub async fn converse(ledger: &Ledger, chain: &Chain, number: u64, index: u64, s
 }
 
 /// Something was wrong: unless a request of this connection met what was sent unasked while it was under
-/// way, which its origin may be about to find out.
-async fn judge(ledger: &Ledger, conversation: &Conversation, what: &str) {
+/// way, which its origin may be about to find out; or unless this client was held up before it asked for anything.
+async fn judge(ledger: &Ledger, conversation: &Conversation, what: &str, after: Duration) {
     conversation.note(format!("client finds {what}"));
+    let has_begun = conversation.begun.load(SeqCst) > 0;
+    if !has_begun && after >= REQUEST_HEAD && what.contains("HTTP/1.1 408 ") {
+        return count(&ledger.counts.excused);
+    }
     for _ in 0..30 {
         if conversation.is_excused() {
             return count(&ledger.counts.excused);
