@@ -2,6 +2,7 @@
 //! `longhaul send --detach`: a depot keeps what is sent until receivers collect it.
 
 use crate::{
+    chain::kill,
     common::{longhaul, text},
     depot::Depot,
     send::{content, report},
@@ -280,8 +281,7 @@ fn sender_that_is_killed_leaves_nothing_that_looks_complete() {
     let mut pipe = sender.stdin.take().unwrap();
     pipe.write_all(&content(100_000)).unwrap();
     wait(|| post.list().len() == 2);
-    let pid = sender.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    kill("TERM", sender.id());
     let (code, said) = refusal(&sender.wait_with_output().unwrap());
     assert!(code == 143 && said.contains("nothing is kept"), "{code}: {said}");
     wait(|| post.list().len() == 1);

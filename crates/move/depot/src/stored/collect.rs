@@ -3,12 +3,14 @@
 
 use super::{
     job::{Job, blocking},
-    leave::seconds,
     outcome::{Refused, Stop},
 };
 use ::session::Session;
 use http::StatusCode;
-use protocol::session::{SessionId, request::Kept};
+use protocol::{
+    session::{SessionId, request::Kept},
+    ticket::UnixTime,
+};
 use relay::copy::minimum_rate::Meter;
 use std::{
     future::{pending, poll_fn},
@@ -51,7 +53,7 @@ impl Collect {
             let text = format!("the session has {bytes} bytes, and is asked for from byte {from}");
             return Err(Refused::new(StatusCode::RANGE_NOT_SATISFIABLE, text).into());
         }
-        let kept = Kept { bytes, expires_s: seconds(expires) };
+        let kept = Kept { bytes, expires_s: UnixTime::from(expires).seconds() };
         Ok(Self { session, from, kept })
     }
 

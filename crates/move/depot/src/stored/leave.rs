@@ -16,15 +16,18 @@ use super::{
 use ::session::{Beginning, Session, WholeDigest};
 use bytes::Bytes;
 use http::StatusCode;
-use protocol::session::{
-    SessionId,
-    request::{Kept, PublicKey},
+use protocol::{
+    session::{
+        SessionId,
+        request::{Kept, PublicKey},
+    },
+    ticket::UnixTime,
 };
 use relay::copy::minimum_rate::Meter;
 use std::{
     future::{pending, ready},
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 use store::{AccessKey, Gone, NewSession, Promise, SessionInfo, Status, StoreError, Writer};
 use tokio::time::{Instant, sleep_until};
@@ -98,7 +101,10 @@ impl Leave {
     /// What the sender learns in WELCOME.
     pub(super) fn kept(&self) -> Kept {
         let complete = self.found.as_ref().filter(|info| info.status == Status::Complete);
-        Kept { bytes: complete.map(|info| info.length), expires_s: seconds(self.expires) }
+        Kept {
+            bytes: complete.map(|info| info.length),
+            expires_s: UnixTime::from(self.expires).seconds(),
+        }
     }
 
     /// Stores the stream of an initiator that has proved itself.
@@ -118,7 +124,7 @@ impl Leave {
         let stored = storing.store().await;
         match &stored {
             Ok(()) => {}
-            // Whoever writes next begins behind what is promised.
+            // The next one that writes begins behind what is promised.
             Err(Stop::Silent) => storing.await_promise().await,
             Err(Stop::Refused(_) | Stop::Lost(_)) => storing.settle().await,
         }
@@ -423,9 +429,4 @@ fn append(
         }
     }
     batch.iter().try_for_each(|bytes| writer.append(bytes))
-}
-
-/// Seconds since 1970.
-pub(super) fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

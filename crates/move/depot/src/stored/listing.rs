@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Sessions of an owner are listed, extended and dropped (docs/lsl.md, rule 13.7).
 
-use super::{collect::takes_nothing, job::Job, leave::seconds, outcome::Stop};
+use super::{collect::takes_nothing, job::Job, outcome::Stop};
 use ::session::Session;
-use protocol::session::{
-    SessionId,
-    request::{Request, StoredSession},
+use protocol::{
+    session::{
+        SessionId,
+        request::{Request, StoredSession},
+    },
+    ticket::UnixTime,
 };
 use std::time::{Duration, SystemTime};
 use store::{SessionInfo, Status, StoreError};
@@ -82,8 +85,8 @@ fn line(info: &SessionInfo) -> StoredSession {
         bytes: info.length,
         reserved: info.reserved,
         complete: info.status == Status::Complete,
-        created_s: seconds(info.created),
-        expires_s: seconds(info.expires),
+        created_s: UnixTime::from(info.created).seconds(),
+        expires_s: UnixTime::from(info.expires).seconds(),
         damage: info.damage.or(failed).map(str::to_owned),
     }
 }

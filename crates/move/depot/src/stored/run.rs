@@ -72,7 +72,7 @@ pub(super) async fn run(job: Job, incoming: Box<Incoming>, request: Request) {
 }
 
 impl Task {
-    /// Changes nothing: somebody may have recorded the request.
+    /// Changes nothing: the request may be a recording.
     async fn prepare(job: &Job, incoming: &Incoming, request: Request) -> Result<Self, Stop> {
         match request {
             Request::Leave { collector, bytes, life_s } => {

@@ -5,10 +5,10 @@ use super::{owner_key::OwnerKey, refused::refused};
 use crate::Error;
 use protocol::session::{
     SessionId,
-    request::{Request, StoredSession},
+    request::{Request, SigningKey, StoredSession},
 };
 use session::{Options, Route, Session};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 /// The longest answer in bytes: some 300 000 sessions.
@@ -23,6 +23,11 @@ pub struct StoreClient {
     pub routes: Vec<Route>,
     /// How.
     pub options: Options,
+}
+
+/// Options of a session that asks a depot's store. The depot is the other end: it reads no other note, and shares no secret.
+pub(super) fn asking(request: Request, key: Arc<SigningKey>, options: Options) -> Options {
+    Options { request: Some((request, key)), note: Vec::new(), secret: Vec::new(), ..options }
 }
 
 impl StoreClient {
@@ -75,9 +80,7 @@ impl StoreClient {
 
     /// The lines that the depot answers.
     async fn ask(&self, request: Request, owner: &OwnerKey) -> Result<Vec<StoredSession>, Error> {
-        let request = Some((request, owner.signing_key()));
-        let options =
-            Options { request, note: Vec::new(), secret: Vec::new(), ..self.options.clone() };
+        let options = asking(request, owner.signing_key(), self.options.clone());
         let session = Session::connect(self.routes.clone(), options);
         session.end();
         let mut answer = Vec::new();

@@ -5,7 +5,11 @@
 //! parcel is here, it is hashed, and another session goes on at the chunk behind it. Whether the part was right shows the
 //! hash at the end; if not, all is collected from the beginning.
 
-use super::{client::StoreClient, owner_key::OwnerKey, refused::refused};
+use super::{
+    client::{StoreClient, asking},
+    owner_key::OwnerKey,
+    refused::refused,
+};
 use crate::{
     Error, Progress,
     parcel::{
@@ -175,13 +179,8 @@ impl<'a> Access<'a> {
     /// A session that brings what is stored from a byte on.
     fn begin(&self, from: u64) -> Session {
         let request = Request::Collect { session: self.session, from };
-        let options = Options {
-            request: Some((request, Arc::clone(&self.key))),
-            note: Vec::new(),
-            secret: Vec::new(),
-            confirm_by_hand: true,
-            ..self.client.options.clone()
-        };
+        let options = Options { confirm_by_hand: true, ..self.client.options.clone() };
+        let options = asking(request, Arc::clone(&self.key), options);
         let session = Session::connect(self.client.routes.clone(), options);
         session.end();
         session

@@ -2,6 +2,7 @@
 //! What is left at a depot: the request, and the stream that is stored.
 
 use super::{
+    client::asking,
     owner_key::OwnerKey,
     source::{ParcelSource, Whole},
 };
@@ -33,10 +34,7 @@ impl Leaving {
     pub(in crate::parcel) fn ask(&self, options: Options, bytes: Option<u64>) -> Options {
         let collector = SigningKey::from_seed(&self.code.keys().collector).public();
         let life_s = self.keep.as_secs().max(1);
-        let request = Request::Leave { collector, bytes, life_s };
-        // The depot is the other end, and both have no secret.
-        let request = Some((request, self.owner.signing_key()));
-        Options { request, note: Vec::new(), secret: Vec::new(), ..options }
+        asking(Request::Leave { collector, bytes, life_s }, self.owner.signing_key(), options)
     }
 }
 
