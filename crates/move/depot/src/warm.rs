@@ -62,20 +62,29 @@ async fn tend(key: &Key<Grant>, depot: &NextDepot, shared: &Arc<Shared>) -> Resu
     let (warm, limits) = (config.warm(address), idle_pool::limits_of(&config.idle_connections));
     let mut tasks = JoinSet::new();
     let mut missing = warm.saturating_sub(shared.next_hops.pool.standing(key, limits));
+    // A connection that is agreed upon again serves no request for a round trip: half of them always wait for one.
+    let (mut renewed, most_renewed) = (0, (warm / 2).max(1));
     let mut result = Ok(());
     loop {
         while tasks.len() < AT_ONCE && result.is_ok() {
-            let waiting = upstream::due(key, warm, &shared.next_hops.pool);
+            let may_renew = renewed < most_renewed;
+            let waiting =
+                may_renew.then(|| upstream::due(key, warm, &shared.next_hops.pool)).flatten();
             if waiting.is_none() && missing == 0 {
                 break;
             }
-            missing -= usize::from(waiting.is_none());
-            tasks.spawn(hold_one(waiting, depot.clone(), Arc::clone(shared)));
+            let is_renewed = waiting.is_some();
+            renewed += usize::from(is_renewed);
+            missing -= usize::from(!is_renewed);
+            let held = hold_one(waiting, depot.clone(), Arc::clone(shared));
+            tasks.spawn(async move { (is_renewed, held.await) });
         }
         match tasks.join_next().await {
             None => return result,
-            Some(Ok(Ok(()))) => {}
-            Some(Ok(Err(reason))) => result = Err(reason),
+            Some(Ok((is_renewed, held))) => {
+                renewed -= usize::from(is_renewed);
+                result = result.and(held);
+            }
             Some(Err(error)) => result = Err(error.to_string()),
         }
     }
