@@ -50,35 +50,46 @@ fn capture_agrees_with_the_record_of_a_lossy_run() {
         let [source, sink] =
             ["source", "sink"].map(|node| Captured::open(&folder.join(format!("{node}.pcapng"))));
         let mut wrong = Vec::new();
+        let mut faults = results.manifest.invalid_reasons.clone();
         for (capture, file) in results.manifest.captures.iter().zip([&source, &sink]) {
-            assert!(capture.complete && !file.is_cut, "{capture:?}");
-            assert_eq!((file.statistics, file.drops), (1, 0));
-            assert_eq!(file.packets.len() as u64, capture.packets);
+            // The kernel dropped copies that nobody fetched in time.
+            faults.extend(capture.incomplete_reasons.clone());
             assert!(file.packets.iter().all(|packet| packet.kept <= 96), "snap length");
             assert!(file.packets.iter().all(|packet| packet.unix_ns > capture.zero_unix_ns));
-            assert!(file.packets.is_sorted_by_key(|packet| packet.unix_ns), "in order");
+            for outbound in [true, false] {
+                // The kernel stamps a packet before it queues the copy: one of the other direction may come between.
+                let packets = file.packets.iter().filter(|packet| packet.is_outbound == outbound);
+                assert!(packets.is_sorted_by_key(|packet| packet.unix_ns), "in order");
+            }
+            assert_eq!((file.statistics, file.is_cut), (1, false));
+            assert_eq!(file.drops == 0, capture.complete, "{capture:?}");
+            check("copies dropped", file.drops, 0, &mut wrong);
+            check("packets kept", file.packets.len() as u64, capture.packets, &mut wrong);
         }
         let sent = PayloadCount::of(source.segments(true), MSS);
         let arrived = PayloadCount::of(sink.segments(false), MSS);
         let (flow, link) = (&results.summary.flows[0], &results.summary.links[0]);
         let content = flow.bytes_expected.expect("it has a size");
-        let header = sent.unique - content;
-        assert!(header < 1000, "a response's header section: {header}");
-        assert_eq!(arrived.unique, sent.unique);
+        let head = sent.unique.saturating_sub(content);
+        if !(1..1000).contains(&head) {
+            wrong.push(format!("a response's head of {head} bytes"));
+        }
+        check("bytes arrived", arrived.unique, sent.unique, &mut wrong);
         check("retransmissions", sent.repeated, flow.retransmits.unwrap(), &mut wrong);
         let on_link = link.segments + link.queue_drops;
         check("segments sent", sent.segments, on_link, &mut wrong);
         check("segments arrived", arrived.segments, link.segments - link.losses, &mut wrong);
         let lost = link.losses + link.queue_drops;
-        check("lost between", sent.segments - arrived.segments, lost, &mut wrong);
+        let between = sent.segments.saturating_sub(arrived.segments);
+        check("lost between", between, lost, &mut wrong);
         for (n, flag) in ["SYN", "FIN"].iter().enumerate() {
             let counts = [true, false].map(|outbound| {
                 source.segments(outbound).filter(|segment| segment.flags[n]).count()
             });
-            // Each end's, and again if the link took one.
-            assert!(counts.iter().all(|count| (1..=3).contains(count)), "{flag}: {counts:?}");
+            // Each end's, and again if the link took one or an acknowledgement came late.
+            assert!(counts.iter().all(|count| (1..=6).contains(count)), "{flag}: {counts:?}");
         }
-        Measured { wrong, faults: results.manifest.invalid_reasons.clone() }
+        Measured { wrong, faults }
     });
 }
 

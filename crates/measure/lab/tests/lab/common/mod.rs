@@ -6,9 +6,9 @@ pub mod emulated;
 pub use testkit::{alone, one_of_two};
 
 /// Measures until nothing is wrong. What is wrong counts at once where the emulator says no fault of
-/// its own; what keeps it from keeping up is often gone a moment later, so it has two more tries.
+/// its own; what keeps it from keeping up is often gone a moment later, so it has four more tries.
 pub fn credible(measure: impl Fn() -> Measured) {
-    for tries_left in (0..3).rev() {
+    for tries_left in (0..5).rev() {
         let Measured { wrong, faults } = measure();
         if wrong.is_empty() {
             return;

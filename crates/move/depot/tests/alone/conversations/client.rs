@@ -93,13 +93,15 @@ pub async fn converse(ledger: &Ledger, chain: &Chain, number: u64, index: u64, s
         };
         conversation.note(format!("client will: {text}"));
     }
+    let connects = Instant::now();
     if let Ok(mut stream) = connect(door, number, script.small).await {
-        let connected = Instant::now();
         let mut reader = Reader::new(Arc::clone(&conversation));
         let found = run(&mut stream, &script, &conversation, &mut reader, ledger).await;
         if let Err(what) = found {
             // While the connection stands, or the origin may never get the request that it is about.
-            judge(ledger, &conversation, &what, connected.elapsed()).await;
+            let began = conversation.requests[0].started.get().copied();
+            let held_up = began.unwrap_or_else(Instant::now) - connects;
+            judge(ledger, &conversation, &what, held_up).await;
         }
         reset(&stream);
         drop(stream);
@@ -118,11 +120,11 @@ pub async fn converse(ledger: &Ledger, chain: &Chain, number: u64, index: u64, s
 }
 
 /// Something was wrong: unless a request of this connection met what was sent unasked while it was under
-/// way, which its origin may be about to find out; or unless this client was held up before it asked for anything.
-async fn judge(ledger: &Ledger, conversation: &Conversation, what: &str, after: Duration) {
+/// way, which its origin may be about to find out; or unless the client was held up before its first request for so long
+/// that its depot refused it unread.
+async fn judge(ledger: &Ledger, conversation: &Conversation, what: &str, held_up: Duration) {
     conversation.note(format!("client finds {what}"));
-    let has_begun = conversation.begun.load(SeqCst) > 0;
-    if !has_begun && after >= REQUEST_HEAD && what.contains("HTTP/1.1 408 ") {
+    if held_up >= REQUEST_HEAD && [" 408 ", "head did not end"].iter().any(|it| what.contains(it)) {
         return count(&ledger.counts.excused);
     }
     for _ in 0..30 {
