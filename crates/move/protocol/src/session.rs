@@ -19,6 +19,7 @@
 //!   sending     one direction at its sending end
 //!   receiving   one direction at its receiving end
 //!   tree        a stream hashed in groups; positions in it
+//! scheduler   which of several connections carries which bytes
 //! ```
 
 mod answer;
@@ -32,6 +33,7 @@ pub mod parcel;
 mod receiving;
 pub mod record;
 pub mod request;
+mod scheduler;
 pub mod sealed;
 mod sending;
 mod session_id;
@@ -45,6 +47,7 @@ pub use header::{ALPN, FIRST_BYTE, Header, MAX_HEADER, UnknownField};
 pub use key::{KeyPair, SessionKey};
 pub use open::{Congestion, Hop, MAX_HOPS, Open, OpenStep, Role, Target, TicketText};
 pub use receiving::{ReceiveError, Received, Receiving};
+pub use scheduler::{LaneId, MAX_LANES};
 pub use sending::{Direction, Next, PositionCheck, PositionError, Sending, seal_again};
 pub use session_id::{SessionId, SessionIdError};
 pub use stripes::{JoinToken, Striped};

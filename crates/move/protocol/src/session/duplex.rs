@@ -4,7 +4,9 @@
 //! ```text
 //! record ──▶ receive() ──▶ bytes to deliver      next() ──▶ record, or a range of bytes to read and seal
 //! ```
-//! It outlives connections: [`Duplex::reattach`] continues on another one.
+//! It outlives connections: [`Duplex::reattach`] continues on another one. It may have several at once (`lanes`).
+
+mod lanes;
 
 use crate::session::{
     Direction, Malformed, Next, PositionCheck, PositionError, ReceiveError, Received, Receiving,
@@ -14,6 +16,7 @@ use crate::session::{
     },
 };
 use bytes::{Buf, Bytes, BytesMut};
+use lanes::Lanes;
 use std::collections::VecDeque;
 
 /// So much is delivered before it is acknowledged. Rule 9.1 allows four times as much.
@@ -36,6 +39,8 @@ pub struct Duplex {
     fin_sent: bool,
     /// Whether DONE was sent, on this connection or an earlier one. The other end repeats FIN if it has not arrived.
     done_sent: bool,
+    /// The connections, if there may be several at once.
+    lanes: Option<Lanes>,
 }
 
 /// The result of processing a record.
@@ -94,6 +99,7 @@ impl Duplex {
             is_ending: false,
             fin_sent: false,
             done_sent: false,
+            lanes: None,
         }
     }
 
@@ -120,6 +126,7 @@ impl Duplex {
         self.sending.resume(check, limit)?;
         self.receiving.resume();
         self.outbox.clear();
+        self.lanes = None;
         (self.fin_sent, self.acknowledged) = (false, self.receiving.ack());
         Ok(())
     }
@@ -129,6 +136,7 @@ impl Duplex {
         (self.key, self.sending) = (key, Sending::new(own, limit));
         self.receiving.resume();
         self.outbox.clear();
+        self.lanes = None;
         self.acknowledged = self.receiving.ack();
     }
 
@@ -180,7 +188,8 @@ impl Duplex {
                 | RecordKind::Attach
                 | RecordKind::Attached
                 | RecordKind::Confirm
-                | RecordKind::Sealed,
+                | RecordKind::Sealed
+                | RecordKind::Got,
             ) => Err(Malformed("a record is not allowed here").into()),
         }
     }
@@ -244,7 +253,10 @@ impl Duplex {
         let more = ack.offset - self.acknowledged.offset.min(ack.offset);
         if more >= ACK_EVERY || now && ack != self.acknowledged {
             self.acknowledged = ack;
-            self.outbox.push_back(ack.to_record());
+            match &mut self.lanes {
+                None => self.outbox.push_back(ack.to_record()),
+                Some(lanes) => lanes.acknowledge(),
+            }
         }
     }
 
@@ -260,7 +272,11 @@ impl Duplex {
     /// It is not.
     pub fn complete(&mut self, digest: &[u8]) -> Result<(), ReceiveError> {
         if let Some(done) = self.receiving.done(&self.key, digest)? {
-            self.outbox.push_back(done.to_record(RecordKind::Done));
+            let done = done.to_record(RecordKind::Done);
+            match &mut self.lanes {
+                None => self.outbox.push_back(done),
+                Some(lanes) => lanes.complete(&done),
+            }
             self.done_sent = true;
         }
         Ok(())

@@ -15,6 +15,7 @@ use crate::session::{
     fields::{Field, Malformed, put, read},
     key::{KeyPair, SessionKey},
     record::{EndCode, MAX_HANDSHAKE},
+    scheduler::MAX_LANES,
 };
 use std::{fmt, str::FromStr};
 
@@ -34,6 +35,8 @@ const NOTE: u8 = 6;
 const DIGEST: u8 = 7;
 const POSITION: u8 = 8;
 const SECRET: u8 = 9;
+const JOIN: u8 = 10;
+const CONNECTIONS: u8 = 128;
 /// The last of all types: what precedes it is what is proved.
 const PROOF: u8 = 255;
 /// Length of a payload's last field: its header and the proof.
@@ -142,6 +145,8 @@ pub struct Agreed {
     pub terms: Terms,
     /// What it has received.
     pub position: Position,
+    /// How many connections the session may have at once.
+    pub connections: u8,
 }
 
 /// The initiator of a new session.
@@ -177,6 +182,13 @@ impl Greeting {
         Self { session, pair, secret: secret.to_vec(), hello }
     }
 
+    /// Asks for this many connections at once; 1 is what there is without asking.
+    #[must_use]
+    pub fn with_connections(mut self, connections: u8) -> Self {
+        put_connections(connections, &mut self.hello);
+        self
+    }
+
     /// The payload of HELLO.
     pub fn hello(&self) -> &[u8] {
         &self.hello
@@ -199,8 +211,9 @@ impl Greeting {
             return Err(HandshakeError::Proof);
         }
         let confirm = confirm(&key, &self.hello, welcome);
-        let (terms, position) = (fields.terms()?, fields.position()?);
-        Ok((Agreed { key, terms, position }, confirm))
+        let (terms, position, connections) =
+            (fields.terms()?, fields.position()?, fields.connections()?);
+        Ok((Agreed { key, terms, position, connections }, confirm))
     }
 }
 
@@ -213,6 +226,8 @@ pub struct Hello {
     pub terms: Terms,
     /// The further digest that it wants.
     pub digest: Option<WholeDigest>,
+    /// How many connections at once WELCOME grants; never more than HELLO asks for.
+    connections: u8,
     key: [u8; 32],
     has_secret: bool,
     payload: Vec<u8>,
@@ -244,10 +259,18 @@ impl Hello {
             session: SessionId(fields.required(SESSION)?.array()?),
             terms: fields.terms()?,
             digest,
+            connections: fields.connections()?,
             key: fields.required(KEY)?.array()?,
             has_secret,
             payload: payload.to_vec(),
         })
+    }
+
+    /// Grants at most this many connections at once.
+    #[must_use]
+    pub fn granting(mut self, most: u8) -> Self {
+        self.connections = self.connections.min(most);
+        self
     }
 
     /// Its initiator's public key, whose private half it proves to have in CONFIRM.
@@ -282,9 +305,11 @@ impl Hello {
         put(KEY, &pair.public, &mut payload);
         put_terms(terms, &mut payload);
         put_position(position, &mut payload);
+        put_connections(self.connections, &mut payload);
         let proof = key.proof("welcome", &[&self.payload, &payload]);
         put(PROOF, &proof, &mut payload);
-        Ok(Welcoming { expected: confirm(&key, &self.payload, &payload), key, payload })
+        let (expected, connections) = (confirm(&key, &self.payload, &payload), self.connections);
+        Ok(Welcoming { expected, key, payload, connections })
     }
 }
 
@@ -294,6 +319,8 @@ pub struct Welcoming {
     key: SessionKey,
     /// The payload of WELCOME or ATTACHED.
     pub payload: Vec<u8>,
+    /// How many connections at once it grants.
+    pub connections: u8,
     expected: Vec<u8>,
 }
 
@@ -326,9 +353,30 @@ pub struct Attaching {
     attach: Vec<u8>,
 }
 
+/// What a further connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttachPurpose {
+    /// It replaces those before it. The session may have this many at once from then on.
+    Continue(u8),
+    /// It is used at the same time as those that there are.
+    Join,
+}
+
 impl Attaching {
-    /// Begins; `nonce` is random.
+    /// Begins, to replace the connection before; `nonce` is random.
     pub fn new(
+        key: &SessionKey,
+        session: SessionId,
+        nonce: [u8; 32],
+        limit: u64,
+        position: &Position,
+    ) -> Self {
+        Self::to(AttachPurpose::Continue(1), key, session, nonce, limit, position)
+    }
+
+    /// Begins; `nonce` is random. A connection that joins has no position.
+    pub fn to(
+        purpose: AttachPurpose,
         key: &SessionKey,
         session: SessionId,
         nonce: [u8; 32],
@@ -338,6 +386,10 @@ impl Attaching {
         let mut attach = Vec::new();
         put(SESSION, &session.0, &mut attach);
         put_again(nonce, limit, position, &mut attach);
+        match purpose {
+            AttachPurpose::Continue(connections) => put_connections(connections, &mut attach),
+            AttachPurpose::Join => put(JOIN, &[1], &mut attach),
+        }
         let proof = key.proof("attach", &[&attach]);
         put(PROOF, &proof, &mut attach);
         Self { key: key.clone(), attach }
@@ -355,6 +407,7 @@ impl Attaching {
     pub fn attached(&self, attached: &[u8]) -> Result<(u64, Position, Vec<u8>), HandshakeError> {
         let fields = Fields::read(attached, &[NONCE, LIMIT, POSITION, PROOF])?;
         fields.required(NONCE)?.array::<32>()?;
+        fields.connections()?;
         let (proof, unproved) = fields.proof(attached)?;
         if !self.key.proves(&proof, "attached", &[&self.attach, unproved]) {
             return Err(HandshakeError::Proof);
@@ -362,6 +415,12 @@ impl Attaching {
         let confirm = confirm(&self.key, &self.attach, attached);
         Ok((fields.terms()?.limit, fields.position()?, confirm))
     }
+}
+
+/// How many connections at once ATTACHED grants, which was found to be proved.
+pub fn granted_connections(attached: &[u8]) -> u8 {
+    let fields = Fields::read(attached, &[NONCE, LIMIT, POSITION, PROOF]);
+    fields.and_then(|fields| fields.connections()).unwrap_or(1)
 }
 
 /// ATTACH, as an acceptor reads it.
@@ -373,6 +432,8 @@ pub struct Attach {
     pub limit: u64,
     /// What it has received.
     pub position: Position,
+    /// What the connection is for; the number of connections at once is what ATTACHED grants.
+    pub purpose: AttachPurpose,
     payload: Vec<u8>,
 }
 
@@ -382,15 +443,30 @@ impl Attach {
     /// # Errors
     /// It is malformed.
     pub fn parse(payload: &[u8]) -> Result<Self, HandshakeError> {
-        let fields = Fields::read(payload, &[SESSION, NONCE, LIMIT, POSITION, PROOF])?;
+        let fields = Fields::read(payload, &[SESSION, NONCE, LIMIT, POSITION, JOIN, PROOF])?;
         fields.required(NONCE)?.array::<32>()?;
         fields.proof(payload)?;
+        let purpose = match fields.get(JOIN).map(|field| field.value) {
+            None => AttachPurpose::Continue(fields.connections()?),
+            Some([1]) => AttachPurpose::Join,
+            Some(_) => return Err(Malformed("the field join is not 1").into()),
+        };
         Ok(Self {
             session: SessionId(fields.required(SESSION)?.array()?),
             limit: fields.terms()?.limit,
             position: fields.position()?,
+            purpose,
             payload: payload.to_vec(),
         })
+    }
+
+    /// Grants at most this many connections at once.
+    #[must_use]
+    pub fn granting(mut self, most: u8) -> Self {
+        if let AttachPurpose::Continue(connections) = &mut self.purpose {
+            *connections = (*connections).min(most);
+        }
+        self
     }
 
     /// Whether it is of an initiator that has this key.
@@ -416,10 +492,15 @@ impl Attach {
         }
         let mut payload = Vec::new();
         put_again(nonce, limit, position, &mut payload);
+        let connections = match self.purpose {
+            AttachPurpose::Continue(connections) => connections,
+            AttachPurpose::Join => 1,
+        };
+        put_connections(connections, &mut payload);
         let proof = key.proof("attached", &[&self.payload, &payload]);
         put(PROOF, &proof, &mut payload);
         let expected = confirm(key, &self.payload, &payload);
-        Ok(Welcoming { key: key.clone(), expected, payload })
+        Ok(Welcoming { key: key.clone(), expected, payload, connections })
     }
 }
 
@@ -442,28 +523,15 @@ fn put_again(nonce: [u8; 32], limit: u64, position: &Position, out: &mut Vec<u8>
     put_position(position, out);
 }
 
-fn put_position(position: &Position, out: &mut Vec<u8>) {
-    put(POSITION, &position.to_bytes(), out);
+/// One connection is what there is without the field.
+fn put_connections(connections: u8, out: &mut Vec<u8>) {
+    if connections > 1 {
+        put(CONNECTIONS, &[connections], out);
+    }
 }
 
-impl Position {
-    /// Reads offset and values.
-    ///
-    /// # Errors
-    /// The number of values is not that of the offset.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
-        let wrong = Malformed("a position has the wrong number of values");
-        let (offset, values) = bytes.split_first_chunk::<8>().ok_or(wrong)?;
-        let values = values.chunks(32).map(TryInto::try_into).collect::<Result<_, _>>();
-        let values = values.map_err(|_| wrong)?;
-        let position = Self { offset: u64::from_be_bytes(*offset), values };
-        if position.is_well_formed() { Ok(position) } else { Err(wrong) }
-    }
-
-    /// Offset and values.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        self.offset.to_be_bytes().into_iter().chain(self.values.iter().flatten().copied()).collect()
-    }
+fn put_position(position: &Position, out: &mut Vec<u8>) {
+    put(POSITION, &position.to_bytes(), out);
 }
 
 /// The fields of a handshake's record.
@@ -492,6 +560,14 @@ impl<'a> Fields<'a> {
             return Err(Malformed("the note is too long"));
         }
         Ok(Terms { limit, note: note.to_vec() })
+    }
+
+    fn connections(&self) -> Result<u8, Malformed> {
+        match self.get(CONNECTIONS).map(|field| field.value) {
+            None => Ok(1),
+            Some(&[connections]) if (2..=MAX_LANES).contains(&connections.into()) => Ok(connections),
+            Some(_) => Err(Malformed("a session has 2 to 16 connections at once")),
+        }
     }
 
     fn position(&self) -> Result<Position, Malformed> {

@@ -6,13 +6,15 @@
 //!  in order, verified ──▶ delivered
 //!  damaged            ──▶ AGAIN; later groups are held until it has arrived
 //! ```
+//! Over several connections at once (section 15), later groups are held as well, and nothing is asked for again: damage ends
+//! the connection, and the sender knows what it has carried. All that is held is within the limit that was granted.
 
 use crate::session::{
     fields::Malformed,
     key::SessionKey,
     record::{Ack, DataHead, EndCode, Whole},
     sending::Direction,
-    tree::{GROUP, MAX_STREAM, Position, Prefix, Value, group_start, value_of},
+    tree::{GROUP, GroupBytes, MAX_STREAM, Position, Prefix, Value, group_start, value_of},
 };
 use bytes::{Buf, Bytes};
 use std::collections::BTreeMap;
@@ -33,6 +35,10 @@ pub struct Receiving {
     /// The end of the last bytes that have arrived, in whatever state.
     seen: u64,
     gap: Option<Gap>,
+    /// The same of groups that come over several connections.
+    groups: BTreeMap<u64, GroupBytes>,
+    /// Bytes that a connection has brought damaged last.
+    damaged: Option<Gap>,
     fin: Option<Whole>,
 }
 
@@ -84,8 +90,18 @@ impl Receiving {
     /// delivery.
     pub fn new(direction: Direction, have: Prefix, window: u64) -> Self {
         let length = have.length();
-        let (held, gap, fin) = (BTreeMap::new(), None, None);
-        Self { direction, have, delivered: length, window, held, seen: length, gap, fin }
+        Self {
+            direction,
+            have,
+            delivered: length,
+            window,
+            held: BTreeMap::new(),
+            seen: length,
+            gap: None,
+            groups: BTreeMap::new(),
+            damaged: None,
+            fin: None,
+        }
     }
 
     /// How much was received in order.
@@ -111,6 +127,7 @@ impl Receiving {
     /// The connection is a new one: what follows begins at the position.
     pub fn resume(&mut self) {
         self.held.clear();
+        self.groups.clear();
         (self.seen, self.gap) = (self.have.length(), None);
         self.fin = None;
     }
@@ -120,14 +137,7 @@ impl Receiving {
     /// # Errors
     /// It goes beyond the limit, or has been damaged too often.
     pub fn data(&mut self, head: &DataHead, mut bytes: Bytes) -> Result<Received, ReceiveError> {
-        let end = head.offset + bytes.len() as u64;
-        if end > self.limit() {
-            return Err(Malformed("DATA beyond the limit").into());
-        }
-        if self.fin.as_ref().is_some_and(|fin| end > fin.length) {
-            return Err(Malformed("DATA beyond the length that FIN has").into());
-        }
-        self.seen = self.seen.max(end);
+        let end = self.end_of(head, &bytes)?;
         let have = self.have.length();
         if end <= have {
             return Ok(Received::Nothing);
@@ -150,6 +160,86 @@ impl Receiving {
         self.held.retain(|at, _| *at > self.have.length());
         self.gap = None;
         Ok(Received::Deliver(delivered))
+    }
+
+    /// Where what arrived ends, which is as far as it may be.
+    fn end_of(&mut self, head: &DataHead, bytes: &Bytes) -> Result<u64, Malformed> {
+        let end = head.offset + bytes.len() as u64;
+        if end > self.limit() {
+            return Err(Malformed("DATA beyond the limit"));
+        }
+        if self.fin.as_ref().is_some_and(|fin| end > fin.length) {
+            return Err(Malformed("DATA beyond the length that FIN has"));
+        }
+        self.seen = self.seen.max(end);
+        Ok(end)
+    }
+
+    /// Takes what arrived on one of several connections (rule 15.5): the next bytes, if there are any now.
+    ///
+    /// # Errors
+    /// It goes beyond the limit, lacks what precedes it in its group, or is damaged, perhaps too often.
+    pub fn data_of_several(
+        &mut self,
+        head: &DataHead,
+        mut bytes: Bytes,
+    ) -> Result<Vec<Bytes>, ReceiveError> {
+        let end = self.end_of(head, &bytes)?;
+        let (have, group) = (self.have.length(), group_start(head.offset));
+        if end <= have {
+            return Ok(Vec::new());
+        }
+        if head.offset > have && group <= have {
+            return Err(Malformed("DATA without what precedes it in its group").into());
+        }
+        if head.offset > have {
+            self.hold(group, head, &bytes)?;
+            return Ok(Vec::new());
+        }
+        bytes.advance((have - head.offset) as usize);
+        let mut with = self.have.clone();
+        with.extend(&bytes);
+        if with.check() != head.check {
+            return Err(self.damage(have));
+        }
+        self.have = with;
+        let mut delivered = vec![bytes];
+        while let Some(held) = self.groups.remove(&self.have.length()) {
+            let held = Bytes::from(held.into_bytes());
+            self.have.extend(&held);
+            delivered.push(held);
+        }
+        Ok(delivered)
+    }
+
+    /// Holds bytes of a later group.
+    fn hold(&mut self, group: u64, head: &DataHead, bytes: &Bytes) -> Result<(), ReceiveError> {
+        let held = self.groups.get(&group).map_or(group, |held| group + held.length());
+        let Some(known) = held.checked_sub(head.offset) else {
+            return Err(Malformed("DATA without what precedes it in its group").into());
+        };
+        let new = bytes.get(known as usize..).unwrap_or_default();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let entry = self.groups.entry(group).or_insert_with(|| GroupBytes::at(group));
+        if entry.extend(new, &head.check) {
+            return Ok(());
+        }
+        if entry.length() == 0 {
+            self.groups.remove(&group);
+        }
+        Err(self.damage(head.offset))
+    }
+
+    /// Bytes have arrived damaged, which come again on another connection.
+    fn damage(&mut self, offset: u64) -> ReceiveError {
+        let times = self.damaged.filter(|gap| gap.offset == offset).map_or(0, |gap| gap.times) + 1;
+        if times > MAX_DAMAGED {
+            return ReceiveError::Damaged(offset);
+        }
+        self.damaged = Some(Gap { offset, times });
+        Malformed("DATA was changed on the way").into()
     }
 
     /// The offset from which to request retransmission after a gap, once all earlier bytes have been delivered.

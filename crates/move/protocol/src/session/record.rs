@@ -44,6 +44,7 @@ pub enum RecordKind {
     Pong = 22,
     End = 23,
     Sealed = 24,
+    Got = 25,
 }
 
 /// The header of a record.
@@ -132,7 +133,7 @@ impl RecordKind {
             }
             Self::Data => (DATA_HEAD + 1, DATA_HEAD + GROUP as usize),
             Self::Ack => (16, 16),
-            Self::Again | Self::Ping | Self::Pong => (8, 8),
+            Self::Again | Self::Ping | Self::Pong | Self::Got => (8, 8),
             Self::Fin => (72, 72 + MAX_DIGEST),
             Self::Done => (72, 72),
             Self::End => (END_HEAD, END_HEAD + MAX_END_TEXT),
@@ -141,7 +142,7 @@ impl RecordKind {
     }
 
     fn of(number: u8) -> Option<Self> {
-        const ALL: [RecordKind; 14] = [
+        const ALL: [RecordKind; 15] = [
             RecordKind::Hello,
             RecordKind::Welcome,
             RecordKind::Attach,
@@ -156,6 +157,7 @@ impl RecordKind {
             RecordKind::Pong,
             RecordKind::End,
             RecordKind::Sealed,
+            RecordKind::Got,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == number)
     }
@@ -221,7 +223,7 @@ impl DataHead {
     }
 }
 
-/// Reads a number of 8 bytes, as AGAIN consists of.
+/// Reads an offset of 8 bytes, as AGAIN consists of.
 ///
 /// # Errors
 /// It is another length, or beyond the longest stream.
@@ -233,6 +235,14 @@ pub fn offset(payload: &[u8]) -> Result<u64, Malformed> {
     } else {
         Ok(offset)
     }
+}
+
+/// Reads how many bytes have arrived on a connection, as GOT has it.
+///
+/// # Errors
+/// It has another length.
+pub fn got(payload: &[u8]) -> Result<u64, Malformed> {
+    payload.try_into().map(u64::from_be_bytes).map_err(|_| Malformed("GOT has 8 bytes"))
 }
 
 impl Ack {

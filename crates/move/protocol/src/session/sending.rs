@@ -125,6 +125,11 @@ impl Sending {
         self.sent.root()
     }
 
+    /// How far the other end takes bytes.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// How much the other end has acknowledged.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged

@@ -10,6 +10,7 @@
 //! The last group stays apart even if it is complete, because only the end of the stream tells whether its
 //! value is merged as root. Source: the BLAKE3 paper, section 2.4; `blake3::hazmat`.
 
+use crate::session::fields::Malformed;
 use blake3::{
     Hasher,
     hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root},
@@ -33,8 +34,26 @@ pub struct Position {
 }
 
 impl Position {
+    /// Reads offset and values.
+    ///
+    /// # Errors
+    /// The number of values is not that of the offset.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let wrong = Malformed("a position has the wrong number of values");
+        let (offset, values) = bytes.split_first_chunk::<8>().ok_or(wrong)?;
+        let values = values.chunks(32).map(TryInto::try_into).collect::<Result<_, _>>();
+        let values = values.map_err(|_| wrong)?;
+        let position = Self { offset: u64::from_be_bytes(*offset), values };
+        if position.is_well_formed() { Ok(position) } else { Err(wrong) }
+    }
+
+    /// Offset and values.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.offset.to_be_bytes().into_iter().chain(self.values.iter().flatten().copied()).collect()
+    }
+
     /// Whether the number of values is that of this offset.
-    pub(super) fn is_well_formed(&self) -> bool {
+    fn is_well_formed(&self) -> bool {
         let expected = match self.offset.checked_sub(1) {
             None => 0,
             Some(last) => (last / GROUP).count_ones() as usize + 1,
@@ -176,6 +195,42 @@ impl Prefix {
             merge_subtrees_non_root(left, &right, Mode::Hash)
         });
         merge_subtrees_root(first, &merged, Mode::Hash).into()
+    }
+}
+
+/// The bytes of one group from its beginning, which are hashed as they come.
+#[derive(Debug)]
+pub(super) struct GroupBytes {
+    bytes: Vec<u8>,
+    hasher: Hasher,
+}
+
+impl GroupBytes {
+    /// None yet of the group that begins at this offset.
+    pub(super) fn at(group: u64) -> Self {
+        let mut hasher = Hasher::new();
+        hasher.set_input_offset(group);
+        Self { bytes: Vec::new(), hasher }
+    }
+
+    pub(super) fn length(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// Appends bytes if `check` is the chaining value with them.
+    pub(super) fn extend(&mut self, bytes: &[u8], check: &Value) -> bool {
+        let mut with = self.hasher.clone();
+        with.update(bytes);
+        let is_right = with.finalize_non_root() == *check;
+        if is_right {
+            self.hasher = with;
+            self.bytes.extend_from_slice(bytes);
+        }
+        is_right
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 }
 
