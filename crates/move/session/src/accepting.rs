@@ -15,7 +15,7 @@ use crate::{
 };
 use bytes::BytesMut;
 use protocol::session::{
-    SessionId,
+    MAX_LANES, SessionId,
     handshake::{Attach, Hello},
     record::{EndCode, RecordKind},
     sealed::{PreSharedKey, SealedStart},
@@ -146,11 +146,13 @@ async fn begin(
             return Ok(Some(Incoming { hello, wire, arrivals, secret }));
         }
         Place::Again(sender) => {
-            let again = Arrival::Again { hello, wire };
+            let again = Arrival::Again { hello, wire, most: MAX_LANES as u8 };
             match sender.try_send(again).map_err(mpsc::error::TrySendError::into_inner) {
                 Ok(()) => return Ok(None),
                 Err(
-                    Arrival::Again { wire: unsent, .. } | Arrival::Continued { wire: unsent, .. },
+                    Arrival::Again { wire: unsent, .. }
+                    | Arrival::Continued { wire: unsent, .. }
+                    | Arrival::Joined { wire: unsent },
                 ) => {
                     wire = unsent;
                 }
@@ -179,8 +181,8 @@ async fn continue_session(
         refuse(&mut wire, EndCode::UnknownSession, "").await;
         return Err(Loss::Connection("the session is not known".to_owned()));
     };
-    let (limit, position) = attach(&core, &mut wire, payload).await?;
+    let arrival = attach(&core, wire, payload, MAX_LANES as u8).await?;
     // Where the session has just ended there is nothing to continue.
-    let _ = arrivals.send(Arrival::Continued { wire, limit, position }).await;
+    let _ = arrivals.send(arrival).await;
     Ok(())
 }

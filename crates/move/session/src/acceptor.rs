@@ -14,12 +14,14 @@ use crate::{
     route::Route,
     session::Session,
     state::State,
-    wire::{Wire, only_record},
+    wire::{GRACE, Wire, only_record},
 };
 use bytes::Bytes;
 use protocol::session::{
-    Direction, Position, SessionId,
-    handshake::{Attach, HandshakeError, Hello, Terms, Welcoming, WholeDigest},
+    Direction, MAX_LANES, Position, SessionId,
+    handshake::{
+        Attach, AttachPurpose, HandshakeError, Hello, Terms, Welcoming, WholeDigest,
+    },
     record::{End, EndCode, RecordKind, record},
     request::{RequestError, Signed},
     sealed::{PreSharedKey, SealedCall, SealedStart},
@@ -31,6 +33,7 @@ use std::{
 };
 use tokio::{
     sync::mpsc,
+    task::{JoinError, JoinSet},
     time::{sleep, timeout},
 };
 
@@ -43,9 +46,22 @@ const BETWEEN_MEETINGS: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) enum Arrival {
     /// The initiator has proved that it continues the session.
-    Continued { wire: Wire, limit: u64, position: Position },
+    Continued { wire: Wire, attached: AttachedTerms },
+    /// The same, for a connection to be used at the same time as others.
+    Joined { wire: Wire },
     /// It begins again, before it has proved anything.
-    Again { hello: Hello, wire: Wire },
+    Again { hello: Hello, wire: Wire, most: u8 },
+}
+
+/// How a session continues.
+#[derive(Debug)]
+pub(crate) struct AttachedTerms {
+    /// How far the initiator takes data.
+    limit: u64,
+    /// What it has received.
+    position: Position,
+    /// How many connections it may use at once.
+    connections: u8,
 }
 
 /// Where further connections of a session come from.
@@ -147,6 +163,7 @@ impl Incoming {
         }
         let own = Direction::FromAcceptor;
         let received = received.into();
+        self.hello = self.hello.granting(self.arrivals.most_at_once());
         let receiving = Core::first_receiving(own, received.prefix().clone());
         let (limit, note) = (receiving.limit(), options.note.clone());
         let terms = Terms { limit, note };
@@ -231,20 +248,33 @@ struct Begun {
 /// Keeps a session going.
 async fn keep(core: Arc<Core>, mut begun: Option<Begun>, mut arrivals: Arrivals) {
     let mut last = String::new();
+    let mut drives = JoinSet::new();
     loop {
-        if let Some(Begun { mut wire, first, opening }) = begun.take() {
+        if let Some(begun) = begun.take() {
+            drives.spawn(drive_begun(Arc::clone(&core), begun));
+        }
+        if !drives.is_empty() {
             let ended = tokio::select! {
-                ended = drive(&core, &mut wire, first, opening) => ended,
+                Some(ended) = drives.join_next() => ended,
                 next = arrivals.replaced() => {
-                    core.pause();
+                    if !matches!(next, Arrival::Joined { .. }) {
+                        drives.shutdown().await;
+                    }
                     begun = resume(&core, next).await;
                     continue;
                 }
             };
-            match ended.map_err(Loss::reason) {
-                Err(Err(error)) => return core.fail(error),
+            let broken = |error: JoinError| Err(Loss::Connection(error.to_string()));
+            match ended.unwrap_or_else(broken).map_err(Loss::reason) {
+                Err(Err(error)) => {
+                    core.fail(error);
+                    return farewell(drives).await;
+                }
                 Err(Ok((reason, _))) => last = reason,
                 Ok(()) => {}
+            }
+            if !drives.is_empty() {
+                continue;
             }
         }
         if core.is_abandoned() && !core.is_over() {
@@ -264,14 +294,29 @@ async fn keep(core: Arc<Core>, mut begun: Option<Begun>, mut arrivals: Arrivals)
     }
 }
 
+async fn drive_begun(core: Arc<Core>, begun: Begun) -> Result<(), Loss> {
+    let Begun { mut wire, first, opening } = begun;
+    drive(&core, &mut wire, first, opening, 0).await
+}
+
+/// Other connections of a session that has failed say so too.
+async fn farewell(mut drives: JoinSet<Result<(), Loss>>) {
+    let _ = timeout(GRACE, async { while drives.join_next().await.is_some() {} }).await;
+}
+
 /// Goes on with what has arrived; `None` if the session cannot.
 async fn resume(core: &Core, next: Arrival) -> Option<Begun> {
     match next {
-        Arrival::Continued { mut wire, limit, position } => {
+        Arrival::Joined { wire } => {
+            let (first, opening) = (Vec::new(), Opening::Joined);
+            Some(Begun { wire, first, opening })
+        }
+        Arrival::Continued { mut wire, attached } => {
+            let AttachedTerms { limit, position, connections } = attached;
             core.proved();
             match core.reattached(limit, position, None).await {
                 Ok(()) => {
-                    let (first, opening) = (Vec::new(), Opening::Attached);
+                    let (first, opening) = (Vec::new(), Opening::Attached { connections });
                     Some(Begun { wire, first, opening })
                 }
                 Err(Loss::Fatal(error)) => {
@@ -283,7 +328,7 @@ async fn resume(core: &Core, next: Arrival) -> Option<Begun> {
                 Err(_) => None,
             }
         }
-        Arrival::Again { hello, mut wire } => match welcome(core, &hello) {
+        Arrival::Again { hello, mut wire, most } => match welcome(core, hello.granting(most)) {
             Ok((first, opening)) => Some(Begun { wire, first, opening }),
             Err(error) => {
                 refuse(&mut wire, error.code(), &error.to_string()).await;
@@ -294,7 +339,7 @@ async fn resume(core: &Core, next: Arrival) -> Option<Begun> {
 }
 
 /// Answers HELLO of a session that was begun before.
-fn welcome(core: &Core, hello: &Hello) -> Result<(Vec<u8>, Opening), HandshakeError> {
+fn welcome(core: &Core, hello: Hello) -> Result<(Vec<u8>, Opening), HandshakeError> {
     if hello.digest != core.digest() {
         return Err(HandshakeError::OtherDigest);
     }
@@ -308,6 +353,14 @@ fn welcome(core: &Core, hello: &Hello) -> Result<(Vec<u8>, Opening), HandshakeEr
 }
 
 impl Arrivals {
+    /// How many connections a session may have at once. In a meeting each of them would have to meet another.
+    fn most_at_once(&self) -> u8 {
+        match self {
+            Self::Listener(..) => MAX_LANES as u8,
+            Self::Meeting(..) => 1,
+        }
+    }
+
     /// The next connection while there is one.
     async fn replaced(&mut self) -> Arrival {
         if let Self::Listener(arrivals, _) = self
@@ -427,12 +480,11 @@ async fn meet_again(caller: &SessionDialer, route: &Route, core: &Core) -> Resul
     let (mut wire, first) = meeting(caller, route, core.session, key, &mut || ()).await?;
     match first {
         (Some(RecordKind::Attach), payload) => {
-            let (limit, position) = attach(core, &mut wire, &payload).await?;
-            Ok(Arrival::Continued { wire, limit, position })
+            attach(core, wire, &payload, 1).await
         }
         (Some(RecordKind::Hello), payload) if !core.is_proved() => {
             let hello = Hello::parse(&payload).map_err(Error::from)?;
-            Ok(Arrival::Again { hello, wire })
+            Ok(Arrival::Again { hello, wire, most: 1 })
         }
         // The initiator was started again, and retries when it gets no answer.
         (Some(RecordKind::Hello), _) => Err(Error::Replaced.into()),
@@ -443,19 +495,30 @@ async fn meet_again(caller: &SessionDialer, route: &Route, core: &Core) -> Resul
     }
 }
 
-/// Answers ATTACH, and reads the initiator's proof: its limit and position.
+/// Answers ATTACH, and reads the initiator's proof. At most so many connections at once are granted.
 pub(crate) async fn attach(
     core: &Core,
-    wire: &mut Wire,
+    mut wire: Wire,
     payload: &[u8],
-) -> Result<(u64, Position), Loss> {
+    most: u8,
+) -> Result<Arrival, Loss> {
     let malformed = |error| Loss::Connection(format!("a session cannot be continued: {error}"));
-    let attach = Attach::parse(payload).map_err(malformed)?;
-    let (key, limit, position) = core.terms().expect("an acceptor has the key");
+    let attach = Attach::parse(payload).map_err(malformed)?.granting(most);
+    let (key, limit, mut position) = core.terms().expect("an acceptor has the key");
+    let joins = attach.purpose == AttachPurpose::Join;
+    if joins {
+        position = Position::default();
+        // A stranger is told no more than that.
+        if !attach.is_by(&key) || !core.takes_another() {
+            refuse(&mut wire, EndCode::NoRoom, "").await;
+            let reason = "the session takes no further connection at once".to_owned();
+            return Err(Loss::Connection(reason));
+        }
+    }
     let welcoming = match attach.attached(&key, random(), limit, &position) {
         Ok(welcoming) => welcoming,
         Err(error) => {
-            refuse(wire, error.code(), &error.to_string()).await;
+            refuse(&mut wire, error.code(), &error.to_string()).await;
             return Err(malformed(error));
         }
     };
@@ -465,7 +528,13 @@ pub(crate) async fn attach(
         match timeout(PROOF_TIME, wire.next_record()).await.unwrap_or_else(late)? {
             (Some(RecordKind::Confirm), payload) => {
                 welcoming.confirmed(&payload).map_err(malformed)?;
-                return Ok((attach.limit, attach.position));
+                if joins {
+                    return Ok(Arrival::Joined { wire });
+                }
+                let connections = welcoming.connections;
+                let (limit, position) = (attach.limit, attach.position);
+                let attached = AttachedTerms { limit, position, connections };
+                return Ok(Arrival::Continued { wire, attached });
             }
             (None, _) => {}
             _ => return Err(Loss::Connection("a record came before CONFIRM".to_owned())),

@@ -14,6 +14,10 @@ use ::protocol::{
 use ::route::FirstHopDialer;
 use http::StatusCode;
 use relay::tcp::{Stream, info::SocketPacing, socket_options::HopOptions};
+use units::{Bytes, Rate};
+
+/// What a socket may hold unsent, if a session uses several connections at once: a record and a half.
+const UNSENT: Bytes = Bytes::new(384 << 10);
 
 /// Connects to first hops, with the options of a session.
 #[derive(Debug)]
@@ -30,8 +34,14 @@ impl SessionDialer {
     /// A connection to the first hop of a route.
     pub(crate) async fn connect(&self, route: &Route) -> Result<Stream, Loss> {
         let hop = route.first();
-        let rate = [hop.pacing, self.options.limit_rate].into_iter().flatten().min();
+        let connections = self.options.connections.max(1);
+        // Of several connections each has a part.
+        let share = |rate: Rate| Rate::bits_per_second(rate.bps().div_ceil(connections.into()));
+        let limit = self.options.limit_rate.map(share);
+        let rate = [hop.pacing, limit].into_iter().flatten().min();
         let options = HopOptions {
+            // What a socket holds unsent cannot go by another connection.
+            notsent_lowat: (connections > 1).then_some(UNSENT),
             congestion: hop.congestion.as_ref().map(Congestion::as_str),
             spacing: rate.map_or(SocketPacing::Free, SocketPacing::AtMost),
             keepalive: true,

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! State of a session that survives its connections: the progress of both streams.
 //!
-//! The application's handle, and the one connection that there is at a time, share it behind a lock that is never held
-//! while anybody waits.
-
+//! The application's handle and the session's connections share it behind a lock that is never held while anybody waits.
+//! There is one connection at a time, unless both ends have agreed on several at once.
 //!
 //! ```text
 //! application  what the handle does: write, read, end, confirm
-//! connection   what the connection does: records in, records out
+//! connection   what a connection does: records in, records out
+//! lanes        which connections there are
 //! ```
 
 mod application;
 mod connection;
+mod lanes;
+
+pub(crate) use lanes::{Lane, RouteFigures};
 
 use crate::{
     digest::{Beginning, Digests},
@@ -22,13 +25,15 @@ use crate::{
 };
 use bytes::Bytes;
 use protocol::session::{
-    Direction, Duplex, HopReport, Position, Prefix, Receiving, Sending, SessionId, SessionKey,
+    Direction, Duplex, HopReport, LaneId, Position, Prefix, Receiving, Sending, SessionId,
+    SessionKey,
     handshake::{EARLY_LIMIT, WholeDigest},
 };
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
+    time::Instant,
 };
 use tokio::sync::Notify;
 
@@ -41,8 +46,14 @@ pub(crate) struct Core {
     /// The further digests, if they were agreed on.
     digests: Option<Digests>,
     state: Mutex<State>,
-    /// Told when there may be something to send, or the session is over.
+    /// Told when there may be something to send, or the session is over, before there is a connection.
     pub(crate) to_send: Notify,
+    /// The connections, which are told the same.
+    writers: Mutex<Vec<(LaneId, Arc<Notify>)>>,
+    /// Held while the next record is made: of several connections one at a time reads the content, in order.
+    making: tokio::sync::Mutex<()>,
+    /// What the scheduler's time counts from.
+    epoch: Instant,
 }
 
 #[derive(Debug)]
@@ -61,6 +72,14 @@ struct State {
     hops: Vec<HopReport>,
     note: Vec<u8>,
     connections: u32,
+    /// The connection of [`Phase::Open`], if there is one at a time; otherwise the first of them.
+    first_lane: Option<LaneId>,
+    /// The latest number of a connection.
+    last_lane: u32,
+    /// What earlier connections carried, by route, if several were used at once.
+    routes: Vec<RouteFigures>,
+    /// Connections that are used at once now, and their routes.
+    lanes: Vec<(LaneId, usize)>,
     /// Bytes that the other end had when the session began.
     resumed: u64,
     /// Connections on which both ends have proved themselves.
@@ -173,14 +192,27 @@ impl Core {
             hops: Vec::new(),
             note: Vec::new(),
             connections: 0,
+            first_lane: None,
+            last_lane: 0,
+            routes: Vec::new(),
+            lanes: Vec::new(),
             resumed: 0,
             opened: 0,
             is_sealed: false,
             wakers: Vec::new(),
             spare: Vec::new(),
         };
-        let (state, to_send) = (Mutex::new(state), Notify::new());
-        let core = Self { session, direction, options, digests, state, to_send };
+        let core = Self {
+            session,
+            direction,
+            options,
+            digests,
+            state: Mutex::new(state),
+            to_send: Notify::new(),
+            writers: Mutex::default(),
+            making: tokio::sync::Mutex::default(),
+            epoch: Instant::now(),
+        };
         {
             let mut state = core.state();
             let taken = state.phase.duplex().map_or(0, |duplex| duplex.receiving().received());
@@ -219,4 +251,6 @@ pub(crate) struct Figures {
     pub resumed: u64,
     pub is_connected: bool,
     pub is_sealed: bool,
+    /// By route, if several connections are used at once.
+    pub routes: Vec<RouteFigures>,
 }

@@ -4,21 +4,25 @@
 
 use crate::{
     connection::read_answer,
-    core::Core,
+    core::{Core, Lane},
     error::{Error, Loss},
     wire::{GRACE, Reader, Wire, Writer},
 };
 use bytes::Bytes;
 use protocol::session::{
     Direction,
-    handshake::{Attaching, Greeting, Welcoming},
+    handshake::{Attaching, Greeting, Welcoming, granted_connections},
     record::{End, EndCode, RecordKind, record},
 };
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// An end that has sent nothing for so long sends PING (rule 10.1).
 const PING_AFTER: Duration = Duration::from_secs(10);
+/// How often one of several connections looks whether what it carries arrives.
+const LOOK_FOR_STUCK: Duration = Duration::from_secs(1);
+/// How often it looks whether it is to send what another one carries.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// A connection on which nothing arrives for so long is given up (rule 7.1).
 pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 /// How long an initiator that needs a secret may take to prove that it has it, and how long a session waits for one
@@ -33,17 +37,24 @@ pub(crate) enum Opening {
     Greet(Box<Greeting>),
     /// An initiator continues it.
     Attach(Attaching),
+    /// An initiator uses a further connection at the same time.
+    Join(Attaching),
     /// An acceptor has answered HELLO, and awaits the initiator's proof.
     Welcome {
         welcoming: Box<Welcoming>,
         /// Whether data may come before it.
         takes_early: bool,
     },
-    /// An acceptor continues a session with an initiator that has proved itself.
-    Attached,
+    /// An acceptor continues a session with an initiator that has proved itself, over this many connections at once.
+    Attached {
+        /// At least one.
+        connections: u8,
+    },
+    /// An acceptor takes a further connection at the same time.
+    Joined,
 }
 
-/// Sends `first`, and keeps the session going on this connection.
+/// Sends `first`, and keeps the session going on this connection, which is by the initiator's `route`.
 ///
 /// # Errors
 /// Why the connection is over before the session is.
@@ -52,14 +63,21 @@ pub(crate) async fn drive(
     wire: &mut Wire,
     first: Vec<u8>,
     opening: Opening,
+    route: usize,
 ) -> Result<(), Loss> {
     core.connected(wire.is_sealed());
+    let lane = core.begin_lane(route);
+    match opening {
+        Opening::Attached { connections } => core.opened(&lane, connections),
+        Opening::Joined => core.join(&lane, None)?,
+        _ => {}
+    }
     let first = wire.answer_sealed(first).await?;
     let (mut reader, mut writer) = wire.split();
     let mut is_silent = false;
     let ended = {
-        let read = read(core, &mut reader, opening);
-        let write = write(core, &mut writer, first);
+        let read = read(core, &lane, &mut reader, opening);
+        let write = write(core, &lane, &mut writer, first);
         tokio::select! {
             lost = read => lost.map(|never| match never {}),
             over = write => over,
@@ -71,12 +89,12 @@ pub(crate) async fn drive(
         // The other end may be told why.
         Err(Loss::Fatal(error)) => {
             core.fail(error.clone());
-            is_silent = timeout(GRACE, write_rest(core, &mut writer)).await.is_err();
+            is_silent = timeout(GRACE, write_rest(core, &lane, &mut writer)).await.is_err();
             Err(Loss::Fatal(error))
         }
         ended => ended,
     };
-    core.pause();
+    drop(lane);
     let is_orderly = !is_silent && !matches!(ended, Err(Loss::Connection(_)));
     wire.reset_on_close(!is_orderly);
     if is_orderly {
@@ -91,7 +109,12 @@ pub(crate) async fn drive(
 /// Nothing: reading goes on until the connection is over.
 enum Never {}
 
-async fn read(core: &Core, reader: &mut Reader<'_>, opening: Opening) -> Result<Never, Loss> {
+async fn read(
+    core: &Core,
+    lane: &Lane<'_>,
+    reader: &mut Reader<'_>,
+    opening: Opening,
+) -> Result<Never, Loss> {
     match opening {
         Opening::Greet(greeting) => {
             let welcome = answered(core, reader, RecordKind::Welcome).await?;
@@ -105,8 +128,7 @@ async fn read(core: &Core, reader: &mut Reader<'_>, opening: Opening) -> Result<
                 }
             })?;
             let confirm = record(RecordKind::Confirm, &confirm);
-            let (limit, note) = (agreed.terms.limit, agreed.terms.note);
-            core.welcomed(agreed.key, limit, agreed.position, note, confirm).await?;
+            core.welcomed(lane, agreed, confirm).await?;
         }
         Opening::Attach(attaching) => {
             let attached = answered(core, reader, RecordKind::Attached).await?;
@@ -115,21 +137,56 @@ async fn read(core: &Core, reader: &mut Reader<'_>, opening: Opening) -> Result<
                 .map_err(|error| Loss::Connection(format!("the session goes not on: {error}")))?;
             let confirm = record(RecordKind::Confirm, &confirm);
             core.reattached(limit, position, Some(confirm)).await?;
+            let granted = granted_connections(&attached);
+            core.opened(lane, granted.min(core.options().connections));
+        }
+        Opening::Join(attaching) => {
+            let joined = async {
+                let attached = answered(core, reader, RecordKind::Attached).await?;
+                let (_, _, confirm) = attaching.attached(&attached).map_err(Error::from)?;
+                core.join(lane, Some(record(RecordKind::Confirm, &confirm)))
+            };
+            joined.await.map_err(Loss::of_one_connection)?;
         }
         Opening::Welcome { welcoming, takes_early } => {
             let time = if takes_early { EARLY_PROOF_TIME } else { PROOF_TIME };
-            let proof = await_proof(core, reader, &welcoming, takes_early);
+            let proof = await_proof(core, lane, reader, &welcoming, takes_early);
             let late = |_| Err(Loss::Connection("there was no proof in time".to_owned()));
             timeout(time, proof).await.unwrap_or_else(late)?;
         }
-        Opening::Attached => {}
+        Opening::Attached { .. } | Opening::Joined => {}
     }
     loop {
         while let Some((kind, payload)) = reader.record()? {
-            core.receive(kind, payload).await?;
+            core.receive(lane, kind, payload).await?;
             tokio::task::consume_budget().await;
         }
-        heard(reader).await?;
+        if core.is_spread() {
+            heard_of_several(core, lane, reader).await?;
+        } else {
+            heard(reader).await?;
+        }
+    }
+}
+
+/// Reads something, as [`heard`] does, unless what this connection carries does not arrive.
+async fn heard_of_several(
+    core: &Core,
+    lane: &Lane<'_>,
+    reader: &mut Reader<'_>,
+) -> Result<(), Loss> {
+    let begun = Instant::now();
+    loop {
+        if core.is_stuck(lane) {
+            return Err(Loss::Connection("what it carries does not arrive".to_owned()));
+        }
+        match timeout(LOOK_FOR_STUCK, reader.read_more()).await {
+            Ok(read) => return read,
+            Err(_) if begun.elapsed() >= SILENCE => {
+                return Err(Loss::Connection(format!("nothing has come for {} s", SILENCE.as_secs())));
+            }
+            Err(_) => {}
+        }
     }
 }
 
@@ -185,6 +242,7 @@ async fn answered(
 /// Reads until the initiator of a new session has proved itself.
 async fn await_proof(
     core: &Core,
+    lane: &Lane<'_>,
     reader: &mut Reader<'_>,
     welcoming: &Welcoming,
     takes_early: bool,
@@ -193,7 +251,7 @@ async fn await_proof(
         match next_record(reader).await? {
             (Some(RecordKind::Confirm), payload) => {
                 welcoming.confirmed(&payload).map_err(Error::from)?;
-                core.confirmed();
+                core.confirmed(lane, welcoming.connections);
                 return Ok(());
             }
             (Some(RecordKind::Data), payload) if takes_early => {
@@ -211,10 +269,15 @@ async fn await_proof(
 }
 
 /// Sends records until the session is over.
-async fn write(core: &Core, writer: &mut Writer<'_>, first: Vec<u8>) -> Result<(), Loss> {
-    let mut pending = first;
+async fn write(
+    core: &Core,
+    lane: &Lane<'_>,
+    writer: &mut Writer<'_>,
+    first: Vec<u8>,
+) -> Result<(), Loss> {
+    let (mut pending, mut quiet_since) = (first, Instant::now());
     loop {
-        while let Some(record) = core.next_record().await? {
+        while let Some(record) = core.next_record(lane).await? {
             if pending.is_empty() {
                 pending = record;
             } else {
@@ -227,21 +290,25 @@ async fn write(core: &Core, writer: &mut Writer<'_>, first: Vec<u8>) -> Result<(
             }
         }
         writer.say(&std::mem::take(&mut pending)).await?;
-        if core.is_over() {
+        if core.is_over_on(lane) {
             return Ok(());
         }
         if core.is_abandoned() {
             return Err(Loss::Fatal(Error::Abandoned));
         }
-        if timeout(PING_AFTER, core.to_send.notified()).await.is_err() {
-            core.ping();
+        let time = if core.waits() { LOOK_AGAIN } else { PING_AFTER };
+        if timeout(time, lane.to_send.notified()).await.is_ok() {
+            quiet_since = Instant::now();
+        } else if quiet_since.elapsed() >= PING_AFTER {
+            core.ping(lane);
+            quiet_since = Instant::now();
         }
     }
 }
 
-async fn write_rest(core: &Core, writer: &mut Writer<'_>) -> Result<(), Loss> {
+async fn write_rest(core: &Core, lane: &Lane<'_>, writer: &mut Writer<'_>) -> Result<(), Loss> {
     // The last words come first, and nothing else matters any more.
-    if let Some(record) = core.next_record().await? {
+    if let Some(record) = core.next_record(lane).await? {
         writer.say(&record).await?;
     }
     Ok(())

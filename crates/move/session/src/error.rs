@@ -209,6 +209,14 @@ pub(crate) enum Loss {
 }
 
 impl Loss {
+    /// Of a connection that is to be used at the same time as others: they go on without it.
+    pub(crate) fn of_one_connection(self) -> Self {
+        match self {
+            Self::Fatal(error) => Self::Connection(error.to_string()),
+            other => other,
+        }
+    }
+
     /// Why the connection is over, and the kind of failure if there was none.
     ///
     /// # Errors

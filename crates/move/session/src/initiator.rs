@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The initiator's side: connects, and connects again.
+//! The initiator's side: connects, and connects again; by several connections at once, if the options say so and the acceptor
+//! agrees.
 
 use crate::{
     connection::{SessionDialer, open, read_answer},
@@ -10,17 +11,20 @@ use crate::{
     random::random,
     rounds::{Rounds, end_of},
     route::Route,
-    wire::Wire,
+    wire::{GRACE, Wire},
 };
 use ::route::{AsWritten, Attempt};
 use protocol::session::{
-    KeyPair, SessionId,
-    handshake::{Attaching, EARLY_LIMIT, Greeting, Terms},
+    KeyPair, Position, SessionId,
+    handshake::{AttachPurpose, Attaching, EARLY_LIMIT, Greeting, Terms},
     record::{RecordKind, record},
     sealed::{PreSharedKey, SealedStart},
 };
 use std::{sync::Arc, time::Duration};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
 use units::{BackOff, Bytes};
 
 /// How long a route is tried last after its first depot could not be reached.
@@ -34,14 +38,15 @@ const LASTING: Duration = Duration::from_secs(5);
 
 /// Keeps a session going, by the first of these routes that works.
 pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
-    let caller = SessionDialer::new(core.options());
+    let calling = Arc::new(Calling { dialer: SessionDialer::new(core.options()), routes });
+    let routes = &calling.routes;
     let chooser = AsWritten::new(Arc::default(), AVOID);
-    let (mut rounds, mut failures) = (Rounds::new(&routes, chooser), 0);
+    let (mut rounds, mut failures) = (Rounds::new(routes, chooser), 0);
     // Attempts since then: every route is tried, even with a short timeout.
     let (mut last_good, mut tried) = (Instant::now(), 0);
     loop {
         let (before, begun) = (core.figures(), Instant::now());
-        let ended = call(&core, &caller, rounds.route()).await;
+        let ended = converse(&core, &calling, rounds.index()).await;
         let after = core.figures();
         let moved = |figures: &Figures| figures.acknowledged + figures.received;
         let bytes = Bytes::new(moved(&after).saturating_sub(moved(&before)));
@@ -75,15 +80,117 @@ pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
     }
 }
 
+/// What connections are made from.
+#[derive(Debug)]
+struct Calling {
+    dialer: SessionDialer,
+    routes: Vec<Route>,
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To begin the session, or to continue it.
+    Continue,
+    /// To be used at the same time as others.
+    Join,
+}
+
+/// Keeps the session going on a connection by this route, and on others at the same time if that is agreed on, until all are
+/// lost or the session is over.
+async fn converse(core: &Arc<Core>, calling: &Arc<Calling>, first: usize) -> Result<(), Loss> {
+    let connections = usize::from(core.options().connections);
+    if connections <= 1 {
+        return call(core, calling, first, Purpose::Continue).await;
+    }
+    let mut main = Box::pin(call(core, calling, first, Purpose::Continue));
+    tokio::select! {
+        ended = &mut main => return ended,
+        () = core.spread() => {}
+    }
+    let mut lanes = JoinSet::new();
+    for other in 1..connections {
+        let route = (first + other) % calling.routes.len();
+        lanes.spawn(keep_lane(Arc::clone(core), Arc::clone(calling), route));
+    }
+    let mut ended = main.await;
+    if matches!(ended, Err(Loss::Connection(_) | Loss::Dial(_))) {
+        // The others go on, and this route is tried as they are.
+        lanes.spawn(keep_lane(Arc::clone(core), Arc::clone(calling), first));
+        ended = core.no_connection().await;
+    }
+    if matches!(ended, Err(Loss::Connection(_) | Loss::Dial(_))) {
+        lanes.shutdown().await;
+    } else {
+        // Each says goodbye.
+        let _ = timeout(GRACE, async { while lanes.join_next().await.is_some() {} }).await;
+    }
+    ended
+}
+
+/// Keeps one of several connections going.
+async fn keep_lane(core: Arc<Core>, calling: Arc<Calling>, route: usize) {
+    let mut failures = 0;
+    while core.is_spread() && !core.is_over() {
+        let begun = Instant::now();
+        match call(&core, &calling, route, Purpose::Join).await {
+            Ok(()) | Err(Loss::Fatal(_)) => return,
+            Err(loss) => {
+                let session = core.session;
+                tracing::debug!(%session, route, reason = %loss, "one of several connections is lost");
+            }
+        }
+        failures = if begun.elapsed() > LASTING { 1 } else { failures + 1 };
+        sleep(BackOff::new(FIRST_WAIT, core.options().longest_wait).after(failures)).await;
+    }
+}
+
 /// One connection.
-async fn call(core: &Core, caller: &SessionDialer, route: &Route) -> Result<(), Loss> {
-    let mut wire = Wire::new(caller.connect(route).await?);
+async fn call(
+    core: &Core,
+    calling: &Calling,
+    route: usize,
+    purpose: Purpose,
+) -> Result<(), Loss> {
+    match purpose {
+        Purpose::Continue => {
+            let (mut wire, first, opening) = reach(core, calling, route, purpose).await?;
+            drive(core, &mut wire, first, opening, route).await
+        }
+        Purpose::Join => {
+            let reached = reach(core, calling, route, purpose).await;
+            let (mut wire, first, opening) = reached.map_err(Loss::of_one_connection)?;
+            drive(core, &mut wire, first, opening, route).await
+        }
+    }
+}
+
+/// Connects, and makes what is said first and how it goes on.
+async fn reach(
+    core: &Core,
+    calling: &Calling,
+    route: usize,
+    purpose: Purpose,
+) -> Result<(Wire, Vec<u8>, Opening), Loss> {
+    let route = &calling.routes[route];
+    let mut wire = Wire::new(calling.dialer.connect(route).await?);
     let mut header = open(route, core.session);
-    let Options { secret, note, request, digest, encrypt, .. } = core.options();
+    let Options { secret, note, request, digest, encrypt, connections, .. } = core.options();
     let (first, opening, sealed) = if let Some((key, limit, position)) = core.terms() {
-        let attaching = Attaching::new(&key, core.session, random(), limit, &position);
+        let attach = |purpose, position: &Position| {
+            Attaching::to(purpose, &key, core.session, random(), limit, position)
+        };
+        let opening = match purpose {
+            Purpose::Join => Opening::Join(attach(AttachPurpose::Join, &Position::default())),
+            Purpose::Continue => {
+                Opening::Attach(attach(AttachPurpose::Continue(*connections), &position))
+            }
+        };
+        let (Opening::Join(attaching) | Opening::Attach(attaching)) = &opening else {
+            unreachable!("it was made so")
+        };
         let first = record(RecordKind::Attach, attaching.attach());
-        (first, Opening::Attach(attaching), (SealedStart::Attach, PreSharedKey::of_key(&key)))
+        (first, opening, (SealedStart::Attach, PreSharedKey::of_key(&key)))
     } else {
         let own = random();
         let note = match request {
@@ -94,17 +201,18 @@ async fn call(core: &Core, caller: &SessionDialer, route: &Route) -> Result<(), 
             None => note.clone(),
         };
         let terms = Terms { limit: EARLY_LIMIT, note };
-        let greeting = Greeting::new(core.session, own, secret, &terms, *digest);
+        let greeting = Greeting::new(core.session, own, secret, &terms, *digest)
+            .with_connections(*connections);
         let first = record(RecordKind::Hello, greeting.hello());
         let opening = Opening::Greet(Box::new(greeting));
         (first, opening, (SealedStart::Hello, PreSharedKey::of_secret(secret)))
     };
     if *encrypt && !secret.is_empty() {
         seal(core, &mut wire, sealed, header, &first).await?;
-        return drive(core, &mut wire, Vec::new(), opening).await;
+        return Ok((wire, Vec::new(), opening));
     }
     header.extend(first);
-    drive(core, &mut wire, header, opening).await
+    Ok((wire, header, opening))
 }
 
 /// Sends the first record so that only the other end can read it, and reads the answer.

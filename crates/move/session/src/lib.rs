@@ -44,7 +44,7 @@ pub use protocol::session::{
     request::{Request, SigningKey},
 };
 pub use route::{Route, RouteError};
-pub use session::{Session, Statistics};
+pub use session::{RouteStatistics, Session, Statistics};
 pub use state::{State, StateError};
 
 /// The examples of the guide, compiled.

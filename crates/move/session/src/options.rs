@@ -26,6 +26,9 @@ pub struct Options {
     pub send_window: Bytes,
     /// The most that is received ahead of the application.
     pub receive_window: Bytes,
+    /// How many connections an initiator uses at once, over its routes in turn: 1 to 16. With one, further routes are for when
+    /// the first fails. A listener follows, and a meeting has one.
+    pub connections: u8,
     /// How fast this end sends at most.
     pub limit_rate: Option<Rate>,
     /// How long one attempt to connect may take.
@@ -51,6 +54,7 @@ impl Default for Options {
             digest: None,
             send_window: Bytes::new(64 << 20),
             receive_window: Bytes::new(64 << 20),
+            connections: 1,
             limit_rate: None,
             connect_timeout: Duration::from_secs(15),
             longest_wait: Duration::from_secs(5),

@@ -41,6 +41,11 @@ impl<'r, C: Chooser> Rounds<'r, C> {
         &self.routes[self.order[self.at]]
     }
 
+    /// Its place among the routes.
+    pub(crate) fn index(&self) -> usize {
+        self.order[self.at]
+    }
+
     /// An attempt by the route in use has ended.
     pub(crate) fn ended(&mut self, attempt: &Attempt) {
         self.chooser.ended(&self.to, &self.chains[self.order[self.at]], attempt);

@@ -2,8 +2,14 @@
 //! A session, as programs use it.
 
 use crate::{
-    core::Core, digest::Beginning, error::Error, initiator, options::Options, outgoing::Outgoing,
-    route::Route, state::State,
+    core::{Core, RouteFigures},
+    digest::Beginning,
+    error::Error,
+    initiator,
+    options::Options,
+    outgoing::Outgoing,
+    route::Route,
+    state::State,
 };
 use bytes::Bytes;
 use protocol::session::{
@@ -44,6 +50,26 @@ pub struct Statistics {
     pub is_encrypted: bool,
     /// The depots' reports about their connections when the latest was opened, the nearest depot first.
     pub hops: Vec<HopReport>,
+    /// What each route carried, as the initiator was given them, if it uses several connections at once. Otherwise empty.
+    pub routes: Vec<RouteStatistics>,
+}
+
+/// What a route carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RouteStatistics {
+    /// Connections so far on which both ends have proved themselves.
+    pub connections: u32,
+    /// Bytes of the stream that have arrived at the other end. What another route had brought already is included.
+    pub sent_bytes: u64,
+    /// Bytes of the other stream that have come, likewise.
+    pub received_bytes: u64,
+}
+
+impl From<RouteFigures> for RouteStatistics {
+    fn from(figures: RouteFigures) -> Self {
+        let RouteFigures { connections, sent, received } = figures;
+        Self { connections, sent_bytes: sent, received_bytes: received }
+    }
 }
 
 impl Session {
@@ -51,8 +77,8 @@ impl Session {
         Self { core }
     }
 
-    /// Opens a session, by the first of these routes that works. It continues by the next when one fails. Needs a
-    /// runtime of tokio; connects while the session is written to already.
+    /// Opens a session, by the first of these routes that works. It continues by the next when one fails, or uses several at
+    /// once ([`Options::connections`]). Needs a runtime of tokio; connects while the session is written to already.
     ///
     /// # Panics
     /// There is no route.
@@ -251,6 +277,7 @@ impl Session {
             is_connected: figures.is_connected,
             is_encrypted: figures.is_sealed,
             hops: figures.hops,
+            routes: figures.routes.into_iter().map(RouteStatistics::from).collect(),
         }
     }
 }

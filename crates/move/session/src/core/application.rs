@@ -16,7 +16,7 @@ const LEAST_WINDOW: u64 = 2 * GROUP;
 
 impl Core {
     /// Waits until `ready` finds something, or the session has failed.
-    fn poll<T>(
+    pub(super) fn poll<T>(
         &self,
         context: &mut Context<'_>,
         ready: impl FnOnce(&mut State) -> Option<T>,
@@ -49,7 +49,7 @@ impl Core {
             (taken > 0 || bytes.is_empty()).then_some(taken)
         });
         if matches!(written, Poll::Ready(Ok(1..))) {
-            self.to_send.notify_one();
+            self.wake_writers();
         }
         written
     }
@@ -62,7 +62,7 @@ impl Core {
             duplex.finish();
         }
         drop(state);
-        self.to_send.notify_one();
+        self.wake_writers();
     }
 
     /// The next verified bytes; `None` at the end of the stream.
@@ -105,7 +105,7 @@ impl Core {
         duplex.set_window(window);
         duplex.delivered(bytes, is_drained);
         drop(state);
-        self.to_send.notify_one();
+        self.wake_writers();
     }
 
     /// The application has everything, in safety: the other end is told.
@@ -118,7 +118,7 @@ impl Core {
             }
         }
         drop(state);
-        self.to_send.notify_one();
+        self.wake_writers();
         Ok(())
     }
 
@@ -169,7 +169,7 @@ impl Core {
     /// The session's handle has gone.
     pub(crate) fn abandon(&self) {
         self.state().progress.is_abandoned = true;
-        self.to_send.notify_one();
+        self.wake_writers();
     }
 
     /// How far both streams are: sent and acknowledged, received; connections so far; depots.
@@ -185,6 +185,7 @@ impl Core {
             ),
         };
         let is_connected = matches!(state.phase, Phase::Open(_));
+        let routes = state.route_figures();
         let (resumed, is_sealed) = (state.resumed, state.is_sealed);
         Figures {
             sent,
@@ -196,6 +197,7 @@ impl Core {
             resumed,
             is_connected,
             is_sealed,
+            routes,
         }
     }
 

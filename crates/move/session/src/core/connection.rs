@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Operations of a session's connection.
 
-use super::{Core, Phase, Progress, State};
+use super::{Core, Lane, Phase, Progress, State};
 use crate::{
     digest::Digests,
     error::{Error, Loss},
@@ -11,13 +11,13 @@ use bytes::Bytes;
 use protocol::session::{
     Direction, Duplex, Event, HopReport, Next, Output, Position, PositionCheck, Prefix, Received,
     Sending, SessionKey,
-    handshake::EARLY_LIMIT,
+    handshake::{Agreed, EARLY_LIMIT},
     record::{DATA_HEAD, DataHead, End, RECORD_HEAD, RecordKind},
     seal_again,
 };
 use std::{
     ops::Range,
-    sync::{Arc, MutexGuard},
+    sync::Arc,
 };
 
 /// Length of the headers before the bytes of a DATA record.
@@ -34,8 +34,7 @@ impl Core {
     }
 
     /// The connection is gone: nothing is sent until there is another.
-    pub(crate) fn pause(&self) {
-        let mut state = self.state();
+    pub(super) fn pause(&self, state: &mut State) {
         let phase = std::mem::replace(
             &mut state.phase,
             Phase::Early(Sending::new(self.direction, EARLY_LIMIT)),
@@ -46,6 +45,7 @@ impl Core {
             Phase::Early(_) => Phase::Early(Sending::new(self.direction, EARLY_LIMIT)),
             paused @ Phase::Paused(_) => paused,
         };
+        state.wake();
     }
 
     /// How far the other end may send, what this one has, and the key; `None` if there is no key yet.
@@ -61,15 +61,14 @@ impl Core {
         self.state().hops = hops;
     }
 
-    /// The acceptor's first answer: goes on from what it has.
+    /// The acceptor's first answer on this connection: goes on from what it has.
     pub(crate) async fn welcomed(
         &self,
-        key: SessionKey,
-        limit: u64,
-        position: Position,
-        note: Vec<u8>,
+        lane: &Lane<'_>,
+        agreed: Agreed,
         confirm: Vec<u8>,
     ) -> Result<(), Loss> {
+        let Agreed { key, terms, position, connections } = agreed;
         // Where the rest fails, the acceptor is told with a proof.
         self.state().key = Some(key.clone());
         let resumed = position.offset;
@@ -79,24 +78,24 @@ impl Core {
             return Err(Loss::Connection("WELCOME came twice".to_owned()));
         };
         let mut sending = sending.clone();
-        sending.welcome(check, limit)?;
+        sending.welcome(check, terms.limit)?;
         let receiving = Self::first_receiving(self.direction, Prefix::default());
         let mut duplex = Duplex::new(self.direction, key, sending, receiving);
         duplex.send_first(confirm);
         if state.progress.is_ended {
             duplex.finish();
         }
-        state.phase = Phase::Open(Box::new(duplex));
-        state.opened += 1;
-        state.note = note;
+        state.phase = Phase::Paused(Box::new(duplex));
+        state.note = terms.note;
         state.resumed = resumed;
-        state.wake();
+        self.open(&mut state, lane, connections.min(self.options.connections));
         drop(state);
-        self.to_send.notify_one();
+        self.wake_writers();
         Ok(())
     }
 
-    /// Both ends have proved themselves on another connection. `confirm` is what an initiator sends first.
+    /// Both ends have proved themselves for another connection, which [`opened`](Self::opened) takes. `confirm` is what an
+    /// initiator sends first.
     pub(crate) async fn reattached(
         &self,
         limit: u64,
@@ -110,16 +109,19 @@ impl Core {
         if let Some(record) = confirm {
             duplex.send_first(record);
         }
-        Self::open(state);
-        self.to_send.notify_one();
         Ok(())
     }
 
+    /// Both ends have proved themselves on this connection; so many may be used at once.
+    pub(crate) fn opened(&self, lane: &Lane<'_>, connections: u8) {
+        self.open(&mut self.state(), lane, connections);
+        self.wake_writers();
+    }
+
     /// The initiator of a new session has proved itself.
-    pub(crate) fn confirmed(&self) {
+    pub(crate) fn confirmed(&self, lane: &Lane<'_>, connections: u8) {
         self.proved();
-        Self::open(self.state());
-        self.to_send.notify_one();
+        self.opened(lane, connections);
     }
 
     /// An initiator that has not proved itself begins again, with another key.
@@ -148,13 +150,20 @@ impl Core {
         self.state().last_words.take()
     }
 
-    fn open(mut state: MutexGuard<'_, State>) {
+    fn open(&self, state: &mut State, lane: &Lane<'_>, connections: u8) {
         let placeholder = Phase::Early(Sending::new(Direction::FromInitiator, 0));
         state.phase = match std::mem::replace(&mut state.phase, placeholder) {
             Phase::Paused(duplex) => Phase::Open(duplex),
             other => other,
         };
         state.opened += 1;
+        state.first_lane = Some(lane.id);
+        if connections > 1
+            && let Some(duplex) = state.phase.duplex()
+        {
+            duplex.spread(connections, lane.id, self.now());
+            state.lanes.push((lane.id, lane.route));
+        }
         state.wake();
     }
 
@@ -183,13 +192,35 @@ impl Core {
 
     /// Reads a range of the content into a buffer, after `room` free bytes.
     async fn read(&self, range: Range<u64>, room: usize) -> Result<Vec<u8>, Loss> {
-        let (buffer, piece) = {
+        let (buffer, piece) = Self::begin_read(&mut self.state(), &range, room);
+        self.end_read((buffer, piece), range, room).await
+    }
+
+    /// The same, or `None` if the bytes are not kept any more: the other end has them.
+    async fn read_if_kept(&self, range: Range<u64>) -> Result<Option<Vec<u8>>, Loss> {
+        let begun = {
             let mut state = self.state();
-            let mut buffer = std::mem::take(&mut state.spare);
-            buffer.resize(room + (range.end - range.start) as usize, 0);
-            let piece = state.outgoing.read(&range, &mut buffer[room..]);
-            (buffer, piece)
+            if range.start < state.outgoing.kept_from() {
+                return Ok(None);
+            }
+            Self::begin_read(&mut state, &range, 0)
         };
+        self.end_read(begun, range, 0).await.map(Some)
+    }
+
+    fn begin_read(state: &mut State, range: &Range<u64>, room: usize) -> (Vec<u8>, Piece) {
+        let mut buffer = std::mem::take(&mut state.spare);
+        buffer.resize(room + (range.end - range.start) as usize, 0);
+        let piece = state.outgoing.read(range, &mut buffer[room..]);
+        (buffer, piece)
+    }
+
+    async fn end_read(
+        &self,
+        (buffer, piece): (Vec<u8>, Piece),
+        range: Range<u64>,
+        room: usize,
+    ) -> Result<Vec<u8>, Loss> {
         match piece {
             Piece::Copied => Ok(buffer),
             Piece::Stored(stored) => read_stored(stored, range.start, buffer, room)
@@ -198,10 +229,11 @@ impl Core {
         }
     }
 
-    /// The next record to send; `None` if there is none just now.
-    pub(crate) async fn next_record(&self) -> Result<Option<Vec<u8>>, Loss> {
+    /// The next record to send on this connection; `None` if there is none just now.
+    pub(crate) async fn next_record(&self, lane: &Lane<'_>) -> Result<Option<Vec<u8>>, Loss> {
+        let _making = self.making.lock().await;
         loop {
-            let next = match self.next_output() {
+            let next = match self.next_output(lane) {
                 None => return Ok(None),
                 Some(Output::Record(record)) => return Ok(Some(record)),
                 Some(Output::Fin) => return Ok(self.fin()),
@@ -209,25 +241,32 @@ impl Core {
             };
             match next {
                 Next::New(range) => {
-                    if let Some(record) = self.new_data(range).await? {
+                    if let Some(record) = self.new_data(lane, range).await? {
                         return Ok(Some(record));
                     }
                 }
-                Next::Again { group, range } => return self.again(group, range).await,
+                Next::Again { group, range } => {
+                    if let Some(record) = self.again(lane, group, range).await? {
+                        return Ok(Some(record));
+                    }
+                }
             }
         }
     }
 
-    fn next_output(&self) -> Option<Output> {
+    fn next_output(&self, lane: &Lane<'_>) -> Option<Output> {
         let mut state = self.state();
         if let Some(words) = state.last_words.take() {
             return Some(Output::Record(words));
         }
         let available = state.outgoing.available();
         match &mut state.phase {
-            Phase::Early(_) if !self.options.secret.is_empty() => None,
+            // What several connections carry is known from the beginning.
+            Phase::Early(_) if !self.options.secret.is_empty() || self.options.connections > 1 => {
+                None
+            }
             Phase::Early(sending) => sending.next(available).map(Output::Data),
-            Phase::Open(duplex) => duplex.next(available),
+            Phase::Open(duplex) => duplex.next_on(lane.id, available, self.now()),
             Phase::Paused(_) => None,
         }
     }
@@ -239,9 +278,13 @@ impl Core {
     }
 
     /// Reads and seals the bytes that follow; `None` if others do by then.
-    async fn new_data(&self, range: Range<u64>) -> Result<Option<Vec<u8>>, Loss> {
+    async fn new_data(
+        &self,
+        lane: &Lane<'_>,
+        range: Range<u64>,
+    ) -> Result<Option<Vec<u8>>, Loss> {
         let from = range.start;
-        let mut record = self.read(range, BEFORE_DATA).await?;
+        let mut record = self.read(range.clone(), BEFORE_DATA).await?;
         if self.digests.is_some() {
             // What is hashed at a time is one record.
             tokio::task::yield_now().await;
@@ -259,7 +302,11 @@ impl Core {
             }
             match &mut state.phase {
                 Phase::Early(sending) => sending.seal(bytes),
-                Phase::Open(duplex) | Phase::Paused(duplex) => duplex.seal(bytes),
+                Phase::Open(duplex) | Phase::Paused(duplex) => {
+                    let head = duplex.seal(bytes);
+                    duplex.sent_on(lane.id, &range, self.now());
+                    head
+                }
             }
         };
         if let Some(digests) = &self.digests {
@@ -277,12 +324,23 @@ impl Core {
         }
     }
 
-    async fn again(&self, group: u64, range: Range<u64>) -> Result<Option<Vec<u8>>, Loss> {
-        let whole = self.read(group..range.end, 0).await?;
+    async fn again(
+        &self,
+        lane: &Lane<'_>,
+        group: u64,
+        range: Range<u64>,
+    ) -> Result<Option<Vec<u8>>, Loss> {
+        let Some(whole) = self.read_if_kept(group..range.end).await? else {
+            if let Some(duplex) = self.state().phase.duplex() {
+                duplex.sent_again();
+            }
+            return Ok(None);
+        };
         let (before, bytes) = whole.split_at((range.start - group) as usize);
         let head = seal_again(range.start, before, bytes);
         if let Some(duplex) = self.state().phase.duplex() {
             duplex.sent_again();
+            duplex.sent_on(lane.id, &range, self.now());
         }
         Ok(Some([&head.to_record(bytes.len())[..], bytes].concat()))
     }
@@ -309,25 +367,31 @@ impl Core {
         Ok(())
     }
 
-    /// Takes a record.
+    /// Takes a record that came on this connection.
     pub(crate) async fn receive(
         &self,
+        lane: &Lane<'_>,
         kind: Option<RecordKind>,
         payload: Bytes,
     ) -> Result<(), Loss> {
-        let is_whole = self.take_record(kind, payload)?;
+        let is_whole = self.take_record(lane, kind, payload)?;
         self.hash_received().await;
         if is_whole { self.compare_whole() } else { Ok(()) }
     }
 
     /// Whether all has arrived with it.
-    fn take_record(&self, kind: Option<RecordKind>, payload: Bytes) -> Result<bool, Loss> {
+    fn take_record(
+        &self,
+        lane: &Lane<'_>,
+        kind: Option<RecordKind>,
+        payload: Bytes,
+    ) -> Result<bool, Loss> {
         let mut is_whole = false;
         let mut state = self.state();
         let Phase::Open(duplex) = &mut state.phase else {
             return Err(Loss::Connection("a record came before the handshake's end".to_owned()));
         };
-        match duplex.receive(kind, payload)? {
+        match duplex.receive_on(lane.id, kind, payload, self.now())? {
             Event::Nothing => {}
             Event::Deliver(bytes) => self.deliver(&mut state, bytes),
             Event::Whole(bytes) => {
@@ -348,7 +412,7 @@ impl Core {
         }
         state.wake();
         drop(state);
-        self.to_send.notify_one();
+        self.wake_writers();
         Ok(is_whole)
     }
 
@@ -371,7 +435,7 @@ impl Core {
         }
         state.wake();
         drop(state);
-        self.to_send.notify_one();
+        self.wake_writers();
         Ok(())
     }
 
@@ -398,10 +462,10 @@ impl Core {
         Ok(duplex.complete(&self.hashed_digest())?)
     }
 
-    /// Asks the other end for a sign of life.
-    pub(crate) fn ping(&self) {
+    /// Asks the other end for a sign of life on this connection.
+    pub(crate) fn ping(&self, lane: &Lane<'_>) {
         if let Phase::Open(duplex) = &mut self.state().phase {
-            duplex.ping();
+            duplex.ping_on(lane.id);
         }
     }
 
@@ -411,13 +475,16 @@ impl Core {
         if state.failure.is_none() {
             if let Some(code) = error.code() {
                 let (text, key) = (error.to_string(), state.key.as_ref());
-                state.last_words = Some(End::to_record(code, &text, self.direction, key));
+                let words = End::to_record(code, &text, self.direction, key);
+                let has_lanes =
+                    state.phase.duplex().is_some_and(|duplex| duplex.send_last_words(&words));
+                state.last_words = (!has_lanes).then_some(words);
             }
             state.failure = Some(error);
         }
         state.wake();
         drop(state);
-        self.to_send.notify_one();
+        self.wake_writers();
     }
 
     /// Both ends have said and heard everything, and the connection is closed.
