@@ -182,7 +182,7 @@ impl ParcelArgs {
             errln!("{line}");
         }
         if self.json {
-            print_json_text(&document(report).to_string());
+            print_json_text(&self.document(report).to_string());
         } else if report.result.is_ok() && !self.quiet && io::stderr().is_terminal() {
             errln!("{}", summary(report));
             if let Some(line) = report.limits.as_ref().and_then(receipt::line) {
@@ -196,6 +196,24 @@ impl ParcelArgs {
             }
             (Err(error), _) => Err(Failure::new(error.failure_class(), error)),
         }
+    }
+
+    fn document(&self, report: &ParcelReport) -> Value {
+        let mut document = document(report);
+        if !report.routes.is_empty() {
+            let depots = |index: usize| -> Vec<&str> {
+                self.via.get(index).map(|via| via.split(',').collect()).unwrap_or_default()
+            };
+            let routes = report.routes.iter().enumerate().map(|(index, route)| {
+                json!({
+                    "via": depots(index),
+                    "connections": route.connections,
+                    "bytes": route.sent_bytes,
+                })
+            });
+            document["routes"] = routes.collect();
+        }
+        document
     }
 }
 
@@ -222,13 +240,19 @@ fn summary(report: &ParcelReport) -> String {
         0 => String::new(),
         hops => format!(", {hops} depots"),
     };
+    let routes: Vec<_> =
+        report.routes.iter().map(|route| HumanBytes(route.sent_bytes).to_string()).collect();
+    let routes = match &routes[..] {
+        [] | [_] => String::new(),
+        several => format!(", by route {}", several.join(" + ")),
+    };
     let encrypted = if report.is_encrypted { ", encrypted" } else { "" };
     let digest = match &report.digest {
         Some((kind, digest)) => format!(", {kind} {digest}"),
         None => String::new(),
     };
     format!(
-        "{}: {} in {:.1} s, {:.1} Mbit/s{resumed}{depots}{encrypted}, BLAKE3 {}{digest}",
+        "{}: {} in {:.1} s, {:.1} Mbit/s{resumed}{depots}{routes}{encrypted}, BLAKE3 {}{digest}",
         printable(name, 100),
         HumanBytes(report.bytes),
         report.seconds,

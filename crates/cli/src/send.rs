@@ -57,6 +57,9 @@ pub struct SendArgs {
     /// Maximum rate, as in 100mbit or 10MBps [default: no limit]
     #[arg(long, value_name = "RATE")]
     limit_rate: Option<Rate>,
+    /// Use this many connections at once, 1 to 16, over the routes of --via in turn. Not at a meeting
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    connections: u8,
     /// Also compare and report the SHA-256 or MD5 of all data
     #[arg(long, value_name = "sha256|md5")]
     digest: Option<WholeDigest>,
@@ -79,13 +82,15 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
         owner,
         name,
         limit_rate,
+        connections,
         digest,
         no_encryption,
         receipt,
         parcel: shared,
     } = args;
     check_sent_name(&what, name.as_deref())?;
-    let options = Options { digest, encrypt: !no_encryption, ..shared.options(limit_rate) };
+    let encrypt = !no_encryption;
+    let options = Options { digest, encrypt, connections, ..shared.options(limit_rate) };
     if !detach && owner.is_given() {
         return Err(Failure::usage("--owner-key is only for --detach"));
     }
@@ -101,6 +106,10 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
         }
         None if !shared.has_depots() => {
             let text = "no receiver given: name it (HOST:PORT), or a depot where both ends meet (--via DEPOT)";
+            return Err(Failure::usage(text));
+        }
+        None if connections > 1 => {
+            let text = "--connections: both ends of a meeting have one connection. Name the receiver (HOST:PORT), or leave it at a depot (--detach)";
             return Err(Failure::usage(text));
         }
         None => {

@@ -152,17 +152,12 @@ async fn call(
     route: usize,
     purpose: Purpose,
 ) -> Result<(), Loss> {
-    match purpose {
-        Purpose::Continue => {
-            let (mut wire, first, opening) = reach(core, calling, route, purpose).await?;
-            drive(core, &mut wire, first, opening, route).await
-        }
-        Purpose::Join => {
-            let reached = reach(core, calling, route, purpose).await;
-            let (mut wire, first, opening) = reached.map_err(Loss::of_one_connection)?;
-            drive(core, &mut wire, first, opening, route).await
-        }
-    }
+    let reached = reach(core, calling, route, purpose).await;
+    let (mut wire, first, opening) = reached.map_err(|loss| match purpose {
+        Purpose::Continue => loss,
+        Purpose::Join => loss.of_one_connection(),
+    })?;
+    drive(core, &mut wire, first, opening, route).await
 }
 
 /// Connects, and makes what is said first and how it goes on.

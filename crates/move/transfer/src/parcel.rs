@@ -40,7 +40,7 @@ pub use store::{CollectRequest, Collector, Leaving, OwnerKey, StoreClient, defau
 
 use crate::{Error, TransferLimits};
 use protocol::session::{HopReport, SessionId};
-use session::WholeDigest;
+use session::{RouteStatistics, WholeDigest};
 use std::path::PathBuf;
 
 /// The results of a transfer by session.
@@ -62,6 +62,8 @@ pub struct ParcelReport {
     pub is_encrypted: bool,
     /// The depots' reports about their connections.
     pub hops: Vec<HopReport>,
+    /// What each route carried, if this is the sender and uses several connections at once. Otherwise empty.
+    pub routes: Vec<RouteStatistics>,
     /// The BLAKE3 hash of the stream, which both ends have compared.
     pub blake3: Option<String>,
     /// A further digest of it, if the sender asked for one and both ends have compared it.
@@ -94,6 +96,7 @@ impl ParcelReport {
             connections: 0,
             is_encrypted: false,
             hops: Vec::new(),
+            routes: Vec::new(),
             blake3: None,
             digest: None,
             limits: None,

@@ -161,7 +161,7 @@ impl Core {
         if connections > 1
             && let Some(duplex) = state.phase.duplex()
         {
-            duplex.spread(connections, lane.id, self.now());
+            duplex.spread(lane.id, self.now());
             state.lanes.push((lane.id, lane.route));
         }
         state.wake();

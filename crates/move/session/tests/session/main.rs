@@ -6,6 +6,7 @@ mod blocking;
 mod digests;
 mod faults;
 mod sealed;
+mod several;
 mod strangers;
 mod streams;
 mod wire;

@@ -9,6 +9,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
+    time::Duration,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -17,6 +18,7 @@ use tokio::{
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
     task::AbortHandle,
+    time::sleep,
 };
 
 /// What the wire does to a connection.
@@ -30,6 +32,10 @@ pub enum Mishap {
     Flip(u64),
     /// It takes connections, and passes nothing on.
     Hole,
+    /// It stays, and passes nothing on after this number of bytes to the acceptor.
+    Silent(u64),
+    /// It passes this number of bytes a millisecond to the acceptor.
+    Slow(u64),
 }
 
 /// A wire.
@@ -134,6 +140,8 @@ async fn copy(
             Mishap::Flip(at) if (passed..passed + read as u64).contains(&at) => {
                 piece[(at - passed) as usize] ^= 1 << (at % 8);
             }
+            Mishap::Silent(at) if passed + read as u64 > at => return std::future::pending().await,
+            Mishap::Slow(rate) => sleep(Duration::from_millis(1 + read as u64 / rate)).await,
             _ => {}
         }
         passed += piece.len() as u64;

@@ -332,6 +332,7 @@ async fn follow(
     let acknowledged = sent.content_within(now.acknowledged_bytes);
     progress.set(acknowledged, sent.note.bytes);
     (report.bytes, report.connections, report.hops) = (acknowledged, now.connections, now.hops);
+    report.routes = now.routes;
     report.resumed_bytes = sent.content_within(now.resumed_bytes);
     let Some(sealing) = sent.sealing else {
         report.is_encrypted = now.is_encrypted;

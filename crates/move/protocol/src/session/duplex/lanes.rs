@@ -6,7 +6,7 @@
 
 use super::{Duplex, Event, MAX_OUTBOX, Output};
 use crate::session::{
-    LaneId, Malformed, Next, ReceiveError,
+    LaneId, MAX_LANES, Malformed, Next, ReceiveError,
     record::{Ack, DATA_HEAD, DataHead, RecordKind, Whole, got, record},
     scheduler::{Assignment, Scheduler, StreamEnd},
 };
@@ -18,8 +18,6 @@ use std::{collections::VecDeque, ops::Range, time::Duration};
 pub(super) struct Lanes {
     scheduler: Scheduler,
     ends: Vec<LaneEnd>,
-    /// How many there may be.
-    most: usize,
     /// The DONE that was sent.
     done: Option<Vec<u8>>,
 }
@@ -74,11 +72,11 @@ impl LaneEnd {
 }
 
 impl Duplex {
-    /// From now on there may be up to `most` connections at once, of which `first` is one. `now` counts from any moment, here
-    /// and below.
-    pub fn spread(&mut self, most: u8, first: LaneId, now: Duration) {
+    /// From now on there may be several connections at once, of which `first` is one. `now` counts from any moment, here and
+    /// below.
+    pub fn spread(&mut self, first: LaneId, now: Duration) {
         let scheduler = Scheduler::new(self.sending.sent());
-        let mut lanes = Lanes { scheduler, ends: Vec::new(), most: most.into(), done: None };
+        let mut lanes = Lanes { scheduler, ends: Vec::new(), done: None };
         lanes.join(first, std::mem::take(&mut self.outbox), now);
         self.lanes = Some(lanes);
     }
@@ -88,9 +86,10 @@ impl Duplex {
         self.lanes.is_some()
     }
 
-    /// Whether a further connection may join.
+    /// Whether a further connection may join. One that is gone at the other end may still be there at this one, so the bound is
+    /// the protocol's, and not what was agreed on.
     pub fn takes_another(&self) -> bool {
-        self.lanes.as_ref().is_some_and(|lanes| lanes.ends.len() < lanes.most)
+        self.lanes.as_ref().is_some_and(|lanes| lanes.ends.len() < MAX_LANES)
     }
 
     /// A further connection, on which `first` is sent before anything else. Whether there is room for it.
