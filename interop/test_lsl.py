@@ -244,7 +244,7 @@ def vector(name):
 
 
 def channels(passed, session=bytes(range(16))):
-    """Both ends as in section 15, after so many of its messages. The record in each is PING."""
+    """Both ends as in section 16, after so many of its messages. The record in each is PING."""
     psk = hashes.derive_key(noise.CONTEXTS[lsl.HELLO], b"secret")
     ends = [lsl.Channel(sock) for sock in socket.socketpair()]
     for role, end in enumerate(ends):

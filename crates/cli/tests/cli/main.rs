@@ -56,6 +56,7 @@ mod run_strict;
 mod send;
 mod send_directory;
 mod send_encrypted;
+mod send_routes;
 mod send_stored;
 mod send_stored_again;
 mod send_wan;
