@@ -19,9 +19,7 @@ use crate::{
 use bytes::Bytes;
 use protocol::session::{
     Direction, MAX_LANES, Position, SessionId,
-    handshake::{
-        Attach, AttachPurpose, HandshakeError, Hello, Terms, Welcoming, WholeDigest,
-    },
+    handshake::{Attach, AttachPurpose, HandshakeError, Hello, Terms, Welcoming, WholeDigest},
     record::{End, EndCode, RecordKind, record},
     request::{RequestError, Signed},
     sealed::{PreSharedKey, SealedCall, SealedStart},
@@ -479,9 +477,7 @@ async fn meet_again(caller: &SessionDialer, route: &Route, core: &Core) -> Resul
     };
     let (mut wire, first) = meeting(caller, route, core.session, key, &mut || ()).await?;
     match first {
-        (Some(RecordKind::Attach), payload) => {
-            attach(core, wire, &payload, 1).await
-        }
+        (Some(RecordKind::Attach), payload) => attach(core, wire, &payload, 1).await,
         (Some(RecordKind::Hello), payload) if !core.is_proved() => {
             let hello = Hello::parse(&payload).map_err(Error::from)?;
             Ok(Arrival::Again { hello, wire, most: 1 })

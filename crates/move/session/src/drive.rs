@@ -183,7 +183,10 @@ async fn heard_of_several(
         match timeout(LOOK_FOR_STUCK, reader.read_more()).await {
             Ok(read) => return read,
             Err(_) if begun.elapsed() >= SILENCE => {
-                return Err(Loss::Connection(format!("nothing has come for {} s", SILENCE.as_secs())));
+                return Err(Loss::Connection(format!(
+                    "nothing has come for {} s",
+                    SILENCE.as_secs()
+                )));
             }
             Err(_) => {}
         }

@@ -146,12 +146,7 @@ async fn keep_lane(core: Arc<Core>, calling: Arc<Calling>, route: usize) {
 }
 
 /// One connection.
-async fn call(
-    core: &Core,
-    calling: &Calling,
-    route: usize,
-    purpose: Purpose,
-) -> Result<(), Loss> {
+async fn call(core: &Core, calling: &Calling, route: usize, purpose: Purpose) -> Result<(), Loss> {
     let reached = reach(core, calling, route, purpose).await;
     let (mut wire, first, opening) = reached.map_err(|loss| match purpose {
         Purpose::Continue => loss,

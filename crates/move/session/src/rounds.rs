@@ -10,8 +10,7 @@ use relay::dial::FaultSource;
 
 /// The routes of a session, and which of them is used.
 #[derive(Debug)]
-pub(crate) struct Rounds<'r, C> {
-    routes: &'r [Route],
+pub(crate) struct Rounds<C> {
     to: Destination,
     chains: Vec<Vec<DepotAddress>>,
     chooser: C,
@@ -20,12 +19,12 @@ pub(crate) struct Rounds<'r, C> {
     at: usize,
 }
 
-impl<'r, C: Chooser> Rounds<'r, C> {
+impl<C: Chooser> Rounds<C> {
     /// At least one route. Alternatives lead to the same place.
-    pub(crate) fn new(routes: &'r [Route], chooser: C) -> Self {
+    pub(crate) fn new(routes: &[Route], chooser: C) -> Self {
         let chains = routes.iter().map(Route::chain).collect();
         let (to, order) = (routes[0].destination(), Vec::new());
-        let mut rounds = Self { routes, to, chains, chooser, order, at: 0 };
+        let mut rounds = Self { to, chains, chooser, order, at: 0 };
         rounds.begin();
         rounds
     }
@@ -36,12 +35,7 @@ impl<'r, C: Chooser> Rounds<'r, C> {
         self.at = 0;
     }
 
-    /// The route in use.
-    pub(crate) fn route(&self) -> &'r Route {
-        &self.routes[self.order[self.at]]
-    }
-
-    /// Its place among the routes.
+    /// The place among the routes of the one in use.
     pub(crate) fn index(&self) -> usize {
         self.order[self.at]
     }
@@ -95,7 +89,7 @@ mod tests {
             AttemptEnd::Doubtful,
             AttemptEnd::Unreached,
         ] {
-            let depot = rounds.route().first().address.authority.host.to_string();
+            let depot = routes[rounds.index()].first().address.authority.host.to_string();
             tried.push(depot);
             rounds.ended(&Attempt { end, time: Duration::ZERO, bytes: Bytes::new(0) });
             rounds.next();
@@ -103,8 +97,8 @@ mod tests {
         assert_eq!(tried, ["d1", "d2", "d3", "d2", "d3", "d1"]);
         // A route that stays in use is not replaced when others recover.
         standings.checked(&"d2".parse().unwrap(), false);
-        assert_eq!(rounds.route(), &routes[1]);
+        assert_eq!(rounds.index(), 1);
         rounds.next();
-        assert_eq!(rounds.route(), &routes[2]);
+        assert_eq!(rounds.index(), 2);
     }
 }

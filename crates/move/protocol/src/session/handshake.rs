@@ -565,7 +565,9 @@ impl<'a> Fields<'a> {
     fn connections(&self) -> Result<u8, Malformed> {
         match self.get(CONNECTIONS).map(|field| field.value) {
             None => Ok(1),
-            Some(&[connections]) if (2..=MAX_LANES).contains(&connections.into()) => Ok(connections),
+            Some(&[connections]) if (2..=MAX_LANES).contains(&connections.into()) => {
+                Ok(connections)
+            }
             Some(_) => Err(Malformed("a session has 2 to 16 connections at once")),
         }
     }

@@ -361,10 +361,12 @@ impl Scheduler {
 
     /// Groups that have not arrived as far as they were sent, in order.
     fn missing(&self, sent: u64) -> impl Iterator<Item = Range<u64>> {
-        (self.first..).step_by(GROUP as usize).zip(&self.groups).filter_map(move |(start, group)| {
-            let end = (start + GROUP).min(sent);
-            (start < end && group.got_to < end).then_some(start..end)
-        })
+        (self.first..).step_by(GROUP as usize).zip(&self.groups).filter_map(
+            move |(start, group)| {
+                let end = (start + GROUP).min(sent);
+                (start < end && group.got_to < end).then_some(start..end)
+            },
+        )
     }
 
     /// The first group that no healthy connection carries.
@@ -373,7 +375,8 @@ impl Scheduler {
             return None;
         }
         let lost = self.missing(sent).find(|range| {
-            let carries = |lane: &Lane| lane.carries(range.start).is_some_and(|it| it.end >= range.end);
+            let carries =
+                |lane: &Lane| lane.carries(range.start).is_some_and(|it| it.end >= range.end);
             !self.healthy().any(carries)
         });
         self.may_lack = lost.is_some();
@@ -412,7 +415,8 @@ impl Scheduler {
             if own.carries(range.start).is_some() {
                 return false;
             }
-            let carriers = self.healthy().filter_map(|lane| Some((lane, lane.carries(range.start)?)));
+            let carriers =
+                self.healthy().filter_map(|lane| Some((lane, lane.carries(range.start)?)));
             let soonest = carriers.map(|(lane, carried)| lane.time_until(carried, now)).min();
             let own = own.time_for(range.end - range.start);
             soonest.is_some_and(|soonest| own < soonest)

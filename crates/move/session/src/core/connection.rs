@@ -15,10 +15,7 @@ use protocol::session::{
     record::{DATA_HEAD, DataHead, End, RECORD_HEAD, RecordKind},
     seal_again,
 };
-use std::{
-    ops::Range,
-    sync::Arc,
-};
+use std::{ops::Range, sync::Arc};
 
 /// Length of the headers before the bytes of a DATA record.
 const BEFORE_DATA: usize = RECORD_HEAD + DATA_HEAD;
@@ -278,11 +275,7 @@ impl Core {
     }
 
     /// Reads and seals the bytes that follow; `None` if others do by then.
-    async fn new_data(
-        &self,
-        lane: &Lane<'_>,
-        range: Range<u64>,
-    ) -> Result<Option<Vec<u8>>, Loss> {
+    async fn new_data(&self, lane: &Lane<'_>, range: Range<u64>) -> Result<Option<Vec<u8>>, Loss> {
         let from = range.start;
         let mut record = self.read(range.clone(), BEFORE_DATA).await?;
         if self.digests.is_some() {

@@ -191,7 +191,8 @@ fn route_that_dies_is_given_up_and_its_bytes_go_elsewhere() {
     let total = 200 * MB;
     let alone = send(&[path(FULL, 5)], total, all(total));
     for at in [0, 10, 700, 3000, 7900] {
-        let silent = Path { rate: Box::new(move |ms| if ms < at { FULL } else { 0 }), ..path(0, 5) };
+        let silent =
+            Path { rate: Box::new(move |ms| if ms < at { FULL } else { 0 }), ..path(0, 5) };
         let together = send(&[silent, path(FULL, 5)], total, all(total));
         assert!(together.ms * 100 <= alone.ms * 105, "silent at {at}: {together:?}, {alone:?}");
         let reset = Path { resets: Some(at..u64::MAX), ..path(FULL, 50) };

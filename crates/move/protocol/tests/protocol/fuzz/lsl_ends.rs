@@ -3,33 +3,45 @@
 
 use bytes::{Bytes, BytesMut};
 use longhaul_protocol::session::{
-    Direction, Duplex, Event, Next, Output, Position, Prefix, Receiving, Sending, SessionId,
-    SessionKey,
+    Direction, Duplex, Event, LaneId, Next, Output, Position, Prefix, Receiving, Sending,
+    SessionId, SessionKey,
     handshake::{Attach, Hello, Terms},
     record::MAX_HANDSHAKE,
     sealed::{PreSharedKey, SealedCall, SealedStart, Sealing},
     split_record,
 };
+use std::time::Duration;
 
 /// What an end has to send.
 const AVAILABLE: u64 = 1000;
 
-/// Plays what was read as the records of an initiator.
+/// Plays what was read as the records of an initiator, on its one connection and on one of several.
 pub fn lsl_records(input: &[u8]) -> bool {
+    let of_several = played(input, true);
+    played(input, false) || of_several
+}
+
+fn played(input: &[u8], has_several: bool) -> bool {
+    let (lane, now) = (LaneId(1), Duration::ZERO);
     let key = SessionKey::from_bytes([7; 32]);
     let sending = Sending::new(Direction::FromAcceptor, 600);
     let receiving = Receiving::new(Direction::FromInitiator, Prefix::default(), 1 << 20);
     let mut duplex = Duplex::new(Direction::FromAcceptor, key, sending, receiving);
-    while let Some(output) = duplex.next(AVAILABLE) {
+    if has_several {
+        duplex.spread(lane, now);
+        assert!(duplex.join(LaneId(2), None, now));
+    }
+    while let Some(output) = duplex.next_on(lane, AVAILABLE, now) {
         if let Output::Data(Next::New(range)) = output {
             duplex.seal(&vec![1; (range.end - range.start) as usize]);
+            duplex.sent_on(lane, &range, now);
         }
     }
     let mut buffer = BytesMut::from(input);
     let mut records = 0;
     loop {
         let received = match split_record(&mut buffer) {
-            Ok(Some((kind, payload))) => duplex.receive(kind, payload),
+            Ok(Some((kind, payload))) => duplex.receive_on(lane, kind, payload, now),
             // What is cut off is not wrong yet.
             Ok(None) => return records > 0,
             Err(_) => return false,
@@ -46,9 +58,10 @@ pub fn lsl_records(input: &[u8]) -> bool {
         }
         // It answers each, and does not begin to send without end.
         for _ in 0..8 {
-            match duplex.next(AVAILABLE) {
-                Some(Output::Data(Next::Again { .. })) => {
+            match duplex.next_on(lane, AVAILABLE, now) {
+                Some(Output::Data(Next::Again { range, .. })) => {
                     duplex.sent_again();
+                    duplex.sent_on(lane, &range, now);
                 }
                 Some(_) => {}
                 None => break,

@@ -3,7 +3,10 @@
 
 use longhaul_protocol::session::{
     GROUP, Position, Prefix, SessionId, SessionKey,
-    handshake::{Attach, Attaching, Greeting, HandshakeError, Hello, Terms, WholeDigest},
+    handshake::{
+        Attach, AttachPurpose, Attaching, Greeting, HandshakeError, Hello, Terms, WholeDigest,
+        granted_connections,
+    },
     record::EndCode,
 };
 
@@ -131,5 +134,34 @@ fn positions_are_under_1_kb_and_have_one_form() {
         let longer = [&bytes[..], &[0; 32]].concat();
         assert!(Position::parse(&longer).is_err());
         assert!(Position::parse(&bytes[..bytes.len() - 1]).is_err());
+    }
+}
+
+#[test]
+fn connections_at_once_are_granted_only_if_both_ends_agree() {
+    for (asked, most, granted) in [(1, 16, 1), (4, 16, 4), (16, 3, 3), (4, 1, 1)] {
+        let greeting = Greeting::new(SESSION, [1; 32], b"", &terms(), None).with_connections(asked);
+        let hello = Hello::parse(greeting.hello()).unwrap().granting(most);
+        let welcoming = hello.welcome([2; 32], b"", &terms(), &Position::default()).unwrap();
+        assert_eq!(welcoming.connections, granted);
+        let (agreed, confirm) = greeting.welcomed(&welcoming.payload).unwrap();
+        assert_eq!(agreed.connections, granted);
+        welcoming.confirmed(&confirm).unwrap();
+        let (key, nothing) = (agreed.key, Position::default());
+        let purpose = AttachPurpose::Continue(asked);
+        let attaching = Attaching::to(purpose, &key, SESSION, [3; 32], 7, &nothing);
+        let attach = Attach::parse(attaching.attach()).unwrap().granting(most);
+        assert_eq!(attach.purpose, AttachPurpose::Continue(granted));
+        let answer = attach.attached(&key, [4; 32], 8, &nothing).unwrap();
+        attaching.attached(&answer.payload).unwrap();
+        assert_eq!(granted_connections(&answer.payload), granted);
+        let joining = Attaching::to(AttachPurpose::Join, &key, SESSION, [5; 32], 7, &nothing);
+        let join = Attach::parse(joining.attach()).unwrap();
+        assert_eq!((join.purpose, join.is_by(&key)), (AttachPurpose::Join, true));
+        for at in 0..joining.attach().len() {
+            let mut changed = joining.attach().to_vec();
+            changed[at] ^= 1;
+            assert!(Attach::parse(&changed).map_or(true, |attach| !attach.is_by(&key)), "{at}");
+        }
     }
 }
