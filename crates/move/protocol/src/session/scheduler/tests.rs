@@ -276,7 +276,7 @@ fn unfinished_group_stays_on_its_connection_until_that_is_gone() {
     let (one, two) = (LaneId(0), LaneId(1));
     scheduler.join(one, MS);
     scheduler.join(two, MS);
-    let mut at = |scheduler: &mut Scheduler, id, sent, to| {
+    let at = |scheduler: &mut Scheduler, id, sent, to| {
         scheduler.next(id, StreamEnd { sent: GROUP + sent, to: GROUP + to }, MS)
     };
     let range = |from, to| GROUP + from..GROUP + to;
