@@ -259,6 +259,7 @@ impl Scheduler {
             return None;
         }
         if let Some(range) = self.lost(stream.sent)
+            && !self.is_on_trial(id)
             && self.is_first_to_deliver(id, &range)
         {
             return Some(Assignment::Again(range));
@@ -383,6 +384,12 @@ impl Scheduler {
         lost
     }
 
+    /// Whether it is one of several of which nothing is known: such a one carries one group.
+    fn is_on_trial(&self, id: LaneId) -> bool {
+        let is_tried = |lane: &Lane| lane.rate().is_none() && lane.in_flight() > 0;
+        self.lanes.len() > 1 && self.lane(id).is_some_and(is_tried)
+    }
+
     fn is_first_to_deliver(&self, id: LaneId, range: &Range<u64>) -> bool {
         let bytes = range.end - range.start;
         let Some(own) = self.lane(id).map(|lane| lane.time_for(bytes)) else { return false };
@@ -401,7 +408,7 @@ impl Scheduler {
                 return false;
             }
         }
-        let Some(lane) = self.lane(id) else { return false };
+        let Some(lane) = self.lane(id).filter(|_| !self.is_on_trial(id)) else { return false };
         let own = lane.time_for(range.end - range.start);
         let all = stream.to - stream.sent;
         let others = self.healthy().filter(|other| other.id != id && other.rate().is_some());

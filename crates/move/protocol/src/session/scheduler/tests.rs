@@ -174,7 +174,8 @@ fn round_trips_that_differ_tenfold_reach_90_percent_of_the_sum() {
 
 #[test]
 fn route_at_a_tenth_of_the_rate_does_not_slow_the_other_down() {
-    for total in [MB, 10 * MB, 50 * MB, 300 * MB] {
+    // A shorter one is over before much is known of the routes.
+    for total in [10 * MB, 50 * MB, 300 * MB] {
         for delay in [5, 50] {
             for buffer in [MB / 4, 4 * MB, 16 * MB] {
                 let slow = || Path { buffer, ..path(FULL / 10, delay) };
