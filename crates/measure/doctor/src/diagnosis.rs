@@ -20,8 +20,9 @@ use crate::{
 use serde::Serialize;
 use units::Rate;
 
-/// Gains below this share of the target are none.
+/// A gain counts from this share of the target on, or from this growth on, where the target is far.
 const LEAST_GAIN: f64 = 0.01;
+const LEAST_GROWTH: f64 = 1.1;
 
 /// On which other remedies a predicted gain depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -184,10 +185,13 @@ impl Ranking<'_> {
             let after = predict(to, self.target, *direction).ok()?;
             Some(Predicted { direction: *direction, now, after, needs })
         };
-        let least =
-            |gain: &Predicted| LEAST_GAIN * self.target.rate_of(gain.direction).bps() as f64;
+        let counts = |it: &Predicted| {
+            let least = LEAST_GAIN * self.target.rate_of(it.direction).bps() as f64;
+            let (now, after) = (it.now.bps() as f64, it.after.bps() as f64);
+            after - now >= least || after > now * LEAST_GROWTH
+        };
         let gains = direction.each().iter().filter_map(of);
-        gains.max_by_key(Predicted::gain_bps).filter(|it| it.gain_bps() as f64 >= least(it))
+        gains.max_by_key(Predicted::gain_bps).filter(counts)
     }
 }
 
