@@ -176,9 +176,11 @@ pub(crate) fn listen(fd: BorrowedFd<'_>, backlog: c_int) -> Result<(), Failure> 
         let own = Box::new(settings.clone());
         let (work, local) = match fresh.bound.as_ref().ok_or_else(unbound)? {
             Bound::Address(bound) => {
-                let options = settings.listen_options(backlog);
-                let listener = Arc::new(session::Listener::from_std(bound.try_clone()?, options)?);
-                let restored = settings.restore(&listener)?;
+                // Initiators may be there already. One whose session were not known yet would end it.
+                let acceptor = session::Acceptor::new(settings.listen_options(backlog));
+                let restored = settings.restore(&acceptor)?;
+                let listener = session::Listener::serving(bound.try_clone()?, acceptor)?;
+                let listener = Arc::new(listener);
                 let local = Some(listener.local_addr());
                 (Work::Listen(Listen { listener, settings: own, queue: sender }, restored), local)
             }

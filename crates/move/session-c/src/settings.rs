@@ -8,7 +8,7 @@ use protocol::{
     session::{Role, SessionId},
 };
 use session::{
-    Beginning, Incoming, ListenOptions, Listener, Options, Outgoing, Route, Session, State,
+    Acceptor, Beginning, Incoming, ListenOptions, Options, Outgoing, Route, Session, State,
     StoredFile, WholeDigest, Window,
 };
 use std::{
@@ -202,9 +202,9 @@ impl Settings {
     }
 
     /// Takes back the session of an earlier process, if one is to be. The runtime must have been entered.
-    pub(crate) fn restore(&self, listener: &Listener) -> Result<Option<Session>, Failure> {
+    pub(crate) fn restore(&self, acceptor: &Acceptor) -> Result<Option<Session>, Failure> {
         let Some((state, received)) = self.earlier()? else { return Ok(None) };
-        let restored = listener.restore(state, received, self.outgoing(), self.options())?;
+        let restored = acceptor.restore(state, received, self.outgoing(), self.options())?;
         let full = || Failure::new(libc::ENOBUFS, "the listener has no room for the session");
         restored.map(Some).ok_or_else(full)
     }
