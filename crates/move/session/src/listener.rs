@@ -56,7 +56,7 @@ impl Listener {
         Self::serving(listener, Acceptor::new(options))
     }
 
-    /// The same for sessions that were [restored](Acceptor::restore) before anybody can ask for them. Needs a runtime of tokio.
+    /// The same for sessions that were [restored](Acceptor::restore) before an initiator can ask for them. Needs a runtime of tokio.
     ///
     /// # Errors
     /// The socket does not listen, or cannot be watched.

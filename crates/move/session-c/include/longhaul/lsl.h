@@ -57,8 +57,8 @@ extern "C" {
 #define LSL_STATE 40           /* bytes, at most LSL_STATE_BYTES: with which another process continues; waits likewise */
 
 /*
- * LSL_STATE can be set, too: lsl_connect then continues that session, and so does the first lsl_accept. Whoever has it can
- * do that: keep it in a file that nobody else can read. Bytes that were written and not read at the other end have gone
+ * LSL_STATE can be set, too: lsl_connect then continues that session, and so does the first lsl_accept. Anyone who has it can
+ * do that: keep it in a file that no one else can read. Bytes that were written and not read at the other end have gone
  * with their process: only LSL_SEND_FILE can send them again. The session must not have expired at the other end
  * (LSL_PATIENCE there).
  */
