@@ -154,8 +154,7 @@ fn key_rate_is_shared_by_tickets_of_one_signer() {
         Download::by_route(from, &controlled.depot, &route, gate, origin)
     };
     let (a, b) = (begin("127.0.0.9", "t1"), begin("127.0.0.8", "t2"));
-    let kid = controlled.depot.status().transfers[0].ticket.as_ref().unwrap().key.clone();
-    assert_eq!(controlled.limit(Limited::Key(kid), Some(80)), THERE);
+    assert_eq!(controlled.limit(Limited::Key(keys.kid()), Some(80)), THERE);
     assert_eq!(held(&controlled.depot), [Some(40), Some(40)]);
     assert_eq!(controlled.limit(Limited::Key("another".to_owned()), Some(8)), THERE);
     assert_eq!(held(&controlled.depot), [Some(40), Some(40)]);
