@@ -402,8 +402,12 @@ impl Crowd {
 
     fn remember(&mut self, number: u64, policy: Policy) {
         match policy {
-            Policy::Fair => drop(self.policies.remove(&number)),
-            other => drop(self.policies.insert(number, other)),
+            Policy::Fair => {
+                self.policies.remove(&number);
+            }
+            other => {
+                self.policies.insert(number, other);
+            }
         }
     }
 
