@@ -33,13 +33,13 @@ use crate::{
     shrink,
     tcp::{Connection, Stream, Wire, info::SocketPacing, socket_options::HopOptions},
 };
+use policy::Division;
 use std::{
     collections::HashMap,
     io,
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
-use policy::Division;
 use units::Rate;
 
 /// Maximum number of rates that operators may set for clients and tickets at a time.

@@ -206,7 +206,10 @@ pub(crate) fn accept(fd: BorrowedFd<'_>, flags: c_int) -> Result<OwnedFd, Failur
     let queue = listening.queue.lock();
     let next = queue.unwrap_or_else(PoisonError::into_inner).try_recv();
     let (1, Ok(accepted)) = (length, next) else {
-        return Err(Failure::new(libc::ECONNABORTED, "the listener has gone, or the meeting is over"));
+        return Err(Failure::new(
+            libc::ECONNABORTED,
+            "the listener has gone, or the meeting is over",
+        ));
     };
     let accepted = accepted?;
     no_writing(accepting.as_fd(), &listening.settings)?;

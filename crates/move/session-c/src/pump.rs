@@ -130,7 +130,8 @@ async fn meet(
 ) {
     let take = async {
         let met = settings.meet(meeting).await;
-        let _ = queue.send(met.map(|(session, note)| Accepted { session, note, listener: None })).await;
+        let _ =
+            queue.send(met.map(|(session, note)| Accepted { session, note, listener: None })).await;
         let _ = inner.write_all(&[0]).await;
         inner.end_writing();
         std::future::pending::<()>().await;

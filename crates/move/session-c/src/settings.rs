@@ -12,12 +12,7 @@ use session::{
     StoredFile, WholeDigest, Window,
 };
 use std::{
-    fs::File,
-    io::ErrorKind,
-    os::unix::fs::FileExt,
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
+    fs::File, io::ErrorKind, os::unix::fs::FileExt, path::PathBuf, sync::Arc, time::Duration,
 };
 use units::{Bytes, Rate};
 

@@ -108,9 +108,10 @@ fn carry_out_here(command: Command, origin: Origin, shared: &Shared) -> Answer {
             Err(error) => Answer::Error(error),
         },
         Command::Denied => Answer::Denied(shared.admission.denied.all()),
-        Command::Limit { whose: whose @ (Limited::Transfer(_) | Limited::Session(_)), rate_bps } => {
-            limit_running(&whose, rate_bps, shared)
-        }
+        Command::Limit {
+            whose: whose @ (Limited::Transfer(_) | Limited::Session(_)),
+            rate_bps,
+        } => limit_running(&whose, rate_bps, shared),
         Command::Limit { whose, rate_bps } => limit(&whose, rate_bps, &shared.admission.rates),
         Command::Policy { whose, policy, rate_bps } => set_policy(&whose, policy, rate_bps, shared),
         Command::Limits => Answer::Limits(limits(&shared.admission)),
@@ -154,7 +155,8 @@ fn running(whose: &Limited, shared: &Shared) -> Result<Vec<u64>, String> {
     match whose {
         Limited::Transfer(number) => Ok(vec![*number]),
         Limited::Session(id) => {
-            let id: SessionId = id.parse().map_err(|_| "that is not a session's name".to_owned())?;
+            let id: SessionId =
+                id.parse().map_err(|_| "that is not a session's name".to_owned())?;
             let its = shared.observer.transfers(|live| live.is_of_session(id));
             Ok(its.iter().map(|live| live.number).collect())
         }
@@ -184,12 +186,7 @@ fn limit_running(whose: &Limited, rate_bps: Option<u64>, shared: &Shared) -> Ans
     Answer::Limited { is_there }
 }
 
-fn set_policy(
-    whose: &Limited,
-    policy: Policy,
-    rate_bps: Option<u64>,
-    shared: &Shared,
-) -> Answer {
+fn set_policy(whose: &Limited, policy: Policy, rate_bps: Option<u64>, shared: &Shared) -> Answer {
     let set = || -> Result<Vec<bool>, String> {
         let target = check_rate(rate_bps)?;
         let by = match policy {
@@ -210,13 +207,20 @@ fn set_policy(
             }
         };
         let numbers = running(whose, shared)?.into_iter();
-        let set = numbers.filter_map(|number| shared.admission.rates.set_policy(number, by, target));
+        let set =
+            numbers.filter_map(|number| shared.admission.rates.set_policy(number, by, target));
         Ok(set.collect())
     };
     match set() {
         Ok(set) => {
             let sharing = set.iter().filter(|shares| **shares).count();
-            tracing::info!(?whose, ?policy, rate_bps, transfers = set.len(), "policy set by the operator");
+            tracing::info!(
+                ?whose,
+                ?policy,
+                rate_bps,
+                transfers = set.len(),
+                "policy set by the operator"
+            );
             Answer::Policy { transfers: set.len(), sharing }
         }
         Err(error) => Answer::Error(error),

@@ -80,7 +80,8 @@ impl Client {
                 hold
             }
             (Ok(_), _) => {
-                let reason = format!("this depot takes at most {most} bytes here, of a known length");
+                let reason =
+                    format!("this depot takes at most {most} bytes here, of a known length");
                 let error = ProxyError::HttpRequestDenied;
                 let fault = Fault::new(StatusCode::PAYLOAD_TOO_LARGE, error, reason);
                 return self.refuse_hold(request, &fault, context).await;
