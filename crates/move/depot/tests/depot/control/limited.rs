@@ -4,12 +4,16 @@
 use super::{BODY, Controlled, Download, settings};
 use crate::{
     common::{
+        client::connect_from,
         process::Daemon,
         scripted::{Gate, halting},
     },
+    sessions::peers::{Acceptor, answer, echoes, open},
     tickets::{Keys, ticket},
 };
+use http::StatusCode;
 use longhaul_depot::control::{Answer, Command, Limit, Limited, Policy};
+use std::io::Write;
 use units::Rate;
 
 const MBIT: u64 = 1_000_000;
@@ -198,4 +202,22 @@ fn policy_of_a_running_transfer_can_be_changed() {
     assert_eq!(controlled.limit(none, Some(8)), Answer::Limited { is_there: false });
     a.goes_on();
     b.goes_on();
+}
+
+#[test]
+fn running_session_is_found_by_its_name() {
+    let controlled = Controlled::new();
+    let depot = &controlled.depot;
+    let acceptor = Acceptor::echo();
+    let asked = open(&[acceptor.address]);
+    let mut stream = connect_from("127.0.0.9", depot.address);
+    stream.write_all(&asked.to_bytes().unwrap()).unwrap();
+    assert_eq!(answer(&mut stream).status, StatusCode::OK);
+    let whose = Limited::Session(asked.session.to_string());
+    assert_eq!(controlled.limit(whose.clone(), Some(8)), THERE);
+    assert_eq!(held(depot), [Some(8)]);
+    let policy = Command::Policy { whose, policy: Policy::High, rate_bps: Some(16 * MBIT) };
+    assert_eq!(controlled.tell(&policy), Answer::Policy { transfers: 1, sharing: 0 });
+    assert_eq!(held(depot), [Some(16)]);
+    echoes(&stream);
 }
