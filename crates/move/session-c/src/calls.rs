@@ -12,7 +12,7 @@ use crate::{
 };
 use libc::c_int;
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
-use session::{Session, Statistics};
+use session::Statistics;
 use std::{
     net::TcpListener,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -238,7 +238,8 @@ fn session(descriptor: &Descriptor) -> Result<Found, Failure> {
 }
 
 pub(crate) fn confirm(fd: BorrowedFd<'_>) -> Result<(), Failure> {
-    match session(&find(fd)?)? {
+    let descriptor = find(fd)?;
+    match session(&descriptor)? {
         Found::Session(Connected { session, .. }) => Ok(session.confirm()?),
         Found::Over(over) => over.result,
     }
