@@ -75,10 +75,10 @@ class Network:
         self.start(server, "nginx", "-c", config)
         return digests
 
-    def chain(self, port, control, warm, more_near="", server="server"):
+    def chain(self, port, control, warm, more_near="", more_far="", server="server"):
         """A pair of depots at a port, with so many warm connections; the URL at the first, to which the
         origin's path is added."""
-        for node, peer, count, more in (("near", "far", warm, more_near), ("far", "near", 0, "")):
+        for node, peer, count, more in (("near", "far", warm, more_near), ("far", "near", 0, more_far)):
             config = os.path.join(self.folder, f"{node}-{port}.toml")
             with open(config, "w") as file:
                 file.write(f"""
