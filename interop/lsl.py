@@ -62,7 +62,7 @@ class Session:
         self.name = derive_key(b"longhaul lsl 1 meeting", code.encode())[:16] if meeting else name
         self.given, self.request = self.name, request  # a name that stays the same
         self.asks = [*asks, (SECRET, b"\1")] if code else asks
-        self.session_key, self.connections, self.damaged = None, 0, {}
+        self.session_key, self.connections, self.unopened, self.damaged = None, 0, 0, {}
         self.sent = self.received = False  # whether DONE has come, or has been sent
 
     def say(self, text):
@@ -136,6 +136,9 @@ class Session:
     def ended(self, code, proof, text):
         """10.2"""
         reason = f"the other end says END {number(code)}: {text.decode(errors='replace')}"
+        if self.greeting and self.encrypt and number(code) == 2:  # 12.6: a wrong code, or a changed byte
+            self.unopened += 1
+            raise (Failed if self.unopened >= 5 else ConnectionError)(reason)
         proven = self.key and hmac.compare_digest(proof, self.proof(b"end", 1 - self.role, code, text))
         if (proven and number(code) != 9) or (self.greeting and number(code) == 2):
             raise Failed(reason)
