@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-/// Which byte of a connection changes: of those to the receiver (0) or from it (1). OPEN and ANSWER have 31 and 21.
+/// Which byte of a connection changes: of those to the receiver (0) or from it (1). OPEN and ANSWER come first, in fewer than 40.
 type Change = (usize, usize);
 
 /// Passes connections on to a receiver, and changes a byte of the first, or of each.

@@ -13,7 +13,7 @@ mod file;
 mod rules;
 
 pub(super) use file::Followed;
-pub use rules::{Until, UntilError};
+pub use rules::{Follow, Until, UntilError};
 
 use super::threads::on_a_thread;
 use crate::Error;
@@ -25,15 +25,6 @@ use tokio::time::sleep;
 const LOOK: Duration = Duration::from_millis(200);
 /// How often it is asked whether everything is sent.
 const LAST_BYTES: Duration = Duration::from_millis(20);
-
-/// How a file is followed.
-#[derive(Debug, Clone)]
-pub struct Follow {
-    /// The first of these that holds ends it. At least one.
-    pub until: Vec<Until>,
-    /// Whether the whole is read again at the end and compared with what was sent.
-    pub compares: bool,
-}
 
 /// Keeps a session up with its file, and ends what is sent when the file is over. Waits forever then, or if no file is
 /// followed.
@@ -60,7 +51,7 @@ async fn to_the_end(followed: &Arc<Followed>, session: &Session) -> Result<(), E
         let file = Arc::clone(followed);
         let found = on_a_thread(move || file.hash()).await?;
         if found != sent_hash(followed, session).await {
-            let why = "it was overwritten: what it has now is not what was sent".to_owned();
+            let why = "what was sent was overwritten. Send it again without --follow".to_owned();
             return Err(followed.changed(why));
         }
     }

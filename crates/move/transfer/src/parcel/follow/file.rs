@@ -4,10 +4,7 @@
 //! The length that the session sees is that of the latest look. A look reads what the rules need in such an order that a
 //! rule that holds covers all that was written before it held: marker, closing and name first, the length last.
 
-use super::{
-    Follow, Until,
-    rules::{Name, Rules, Seen},
-};
+use super::rules::{Follow, Name, Rules, Seen, Until};
 use crate::Error;
 use rustix::{
     fd::OwnedFd,

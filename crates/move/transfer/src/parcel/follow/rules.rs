@@ -30,6 +30,15 @@ pub enum Until {
     Size(Bytes),
 }
 
+/// How a file is followed.
+#[derive(Debug, Clone)]
+pub struct Follow {
+    /// The first of these that holds ends it. At least one.
+    pub until: Vec<Until>,
+    /// Whether the whole is read again at the end and compared with what was sent.
+    pub compares: bool,
+}
+
 /// Text that is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -217,7 +226,7 @@ mod tests {
     fn closed_file_ends_at_a_look_without_changes() {
         let mut rules = rules(&["closed"]);
         let closed = |ms, length, closed| Seen { closed, ..seen(ms, length) };
-        assert_eq!(rules.step(&closed(0, 5, None)), Ok(false), "nobody has closed it yet");
+        assert_eq!(rules.step(&closed(0, 5, None)), Ok(false), "it is still open");
         assert_eq!(rules.step(&closed(10_000, 5, None)), Ok(false));
         assert_eq!(rules.step(&closed(10_200, 6, Some(true))), Ok(false), "it has just changed");
         assert_eq!(rules.step(&closed(10_400, 7, Some(false))), Ok(false), "it was opened again");
