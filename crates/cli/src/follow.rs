@@ -12,8 +12,8 @@ pub struct FollowArgs {
     /// The file is still written: send what it has and what is added, until a rule of --until ends it
     #[arg(long, requires = "until", conflicts_with = "detach")]
     follow: bool,
-    /// With --follow: what ends the file; repeat it for further rules. renamed; idle:TIME, not changed for so long; closed[:TIME],
-    /// by a program of this machine; marker:FILE, which appears; size:BYTES
+    /// With --follow: what ends the file; repeat it for further rules. idle:TIME without a change, closed or closed:TIME by a
+    /// program of this machine, renamed, marker:FILE that appears, size:BYTES
     #[arg(long, value_name = "RULE", requires = "follow")]
     until: Vec<Until>,
     /// With --follow: do not read the file again at its end to compare it with what was sent

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! When a file that is followed is complete, by what was seen of it. Reads no clock and no file.
 //!
-//! Each look at the file gives a [`Seen`]. The first rule that holds ends the file at the length of that look. What a file
-//! that is only written to never does ends it with an error: it becomes shorter, is deleted, or gets another name although no rule
-//! says so.
+//! Each look at the file gives a [`Seen`]. The first rule that holds ends the file at the length of that look. Anything but
+//! growing is an error: it becomes shorter, is deleted, or gets another name although no rule says so.
 
 #![warn(
     clippy::arithmetic_side_effects,
@@ -151,9 +150,9 @@ impl Rules {
             Name::Deleted => return Err("it was deleted".to_owned()),
         };
         let quiet = seen.at.saturating_sub(self.changed_at);
-        self.is_over = is_renamed || seen.has_marker;
+        let mut is_over = is_renamed || seen.has_marker;
         for rule in &self.until {
-            self.is_over |= match rule {
+            is_over |= match rule {
                 Until::Renamed | Until::Marker(_) => false,
                 // A close and a later write may be seen at once: only the next look tells.
                 Until::Closed(time) => self.is_closed && !is_changed && quiet >= *time,
@@ -164,7 +163,8 @@ impl Rules {
                 Until::Size(size) => seen.length == size.get(),
             };
         }
-        Ok(self.is_over)
+        self.is_over = is_over;
+        Ok(is_over)
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
             ("marker:a:b", Until::Marker("a:b".into())),
             ("size:10MB", Until::Size(Bytes::new(10 << 20))),
         ] {
-            assert_eq!(text.parse(), Ok(rule), "{text}");
+            assert_eq!(text.parse::<Until>(), Ok(rule), "{text}");
         }
         for text in [
             "", "idle", "idle:", "idle:0s", "idle:60", "idle:-1s", "closed:", "closed:x", "marker",
