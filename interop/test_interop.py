@@ -157,14 +157,17 @@ def killed_sender_at_meeting(check):
 
 
 def growing(check):
-    """11.6: a file that is still written, without its length in the note."""
-    port, whole = free_port(), check.source.read_bytes()
-    check.source.write_bytes(whole[:1000])
+    """11.6, 11.7: a file that is still written, without its length in the note; its header comes last."""
+    port, whole, header = free_port(), check.source.read_bytes(), 1024 * check.encrypted
+    check.source.write_bytes(bytes(10) + whole[10:2000] if header else whole[:2000])
     receiver = check.receive(port)
-    sender = check.send(f"127.0.0.1:{port}", "--follow", "--until", f"size:{len(whole)}")
-    check.wait(lambda: check.target.exists() and check.target.stat().st_size == 1000)
-    with check.source.open("ab") as file:
-        file.write(whole[1000:])
+    last = ["--header-last", "1KB"] if header else []
+    sender = check.send(f"127.0.0.1:{port}", "--follow", "--until", f"size:{len(whole)}", *last)
+    check.wait(lambda: check.target.exists() and check.target.stat().st_size == 2000 - header)
+    with check.source.open("r+b") as file:
+        file.write(whole[:10])
+        file.seek(2000)
+        file.write(whole[2000:])
     check.done(receiver, sender)
 
 

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use transfer::parcel::{Follow, Parcel, Until};
+use units::Bytes;
 
 /// How a file is followed.
 #[derive(Debug, Args)]
@@ -19,14 +20,17 @@ pub struct FollowArgs {
     /// With --follow: do not read the file again at its end to compare it with what was sent
     #[arg(long, requires = "follow")]
     no_compare: bool,
+    /// With --follow: send this much of the file's beginning at the end, for programs that complete a header there
+    #[arg(long, value_name = "SIZE", requires = "follow", conflicts_with = "digest")]
+    header_last: Option<Bytes>,
 }
 
 impl FollowArgs {
     /// What is sent: a file or directory as it is, or a file that grows.
     pub fn parcel(self, what: PathBuf) -> Parcel {
-        let Self { follow, until, no_compare } = self;
+        let Self { follow, until, no_compare, header_last } = self;
         if follow {
-            Parcel::Growing(what, Follow { until, compares: !no_compare })
+            Parcel::Growing(what, Follow { until, compares: !no_compare, header_last })
         } else {
             Parcel::Path(what)
         }

@@ -184,6 +184,35 @@ fn without_comparison_the_receiver_has_what_was_sent() {
 }
 
 #[test]
+fn header_that_is_completed_at_the_end_arrives() {
+    // Longer and shorter than the header.
+    for (steps, header) in [(&[300_000, 1_000_000, 2_000_000][..], "64KB"), (&[1000], "1MB")] {
+        let mut growing = Growing::new();
+        let marker = format!("marker:{}", growing.marker());
+        let rules = ["--until", marker.as_str(), "--header-last", header];
+        let mut receiver = growing.receiver("127.0.0.1:0");
+        let address = receiver.address.clone();
+        let sender = growing.sender(&address, &rules);
+        for length in steps {
+            growing.arrive(*length);
+        }
+        receiver.kill();
+        let receiver = growing.receiver(&address);
+        let mut whole = growing.whole[..growing.written].to_vec();
+        whole[..500].fill(b'h');
+        growing.writer.seek(SeekFrom::Start(0)).unwrap();
+        growing.writer.write_all(&whole[..500]).unwrap();
+        fs::write(growing.marker(), "").unwrap();
+        let sent = report(&sender.wait_with_output().unwrap());
+        let received = report(&receiver.end());
+        assert_eq!(sent["bytes"], whole.len() as u64);
+        assert_eq!(sent["blake3"], received["blake3"]);
+        assert_eq!(received["resumed_bytes"].as_u64().unwrap() > 0, header == "64KB");
+        assert!(fs::read(growing.there().join("camera.mov")).unwrap() == whole, "{header}");
+    }
+}
+
+#[test]
 fn wrong_usage_of_follow_says_what_to_do() {
     let to = ["/etc/hostname", "127.0.0.1:1"];
     for (what, arguments, told) in [
@@ -193,6 +222,7 @@ fn wrong_usage_of_follow_says_what_to_do() {
         (to[0], &["--follow", "--until", "later"], "idle:60s"),
         (to[0], &["--follow", "--until", "idle:60"], "idle:60s"),
         (to[0], &["--follow", "--until", "size:1Mb"], "size:BYTES"),
+        (to[0], &["--follow", "--until", "closed", "--header-last", "17MB"], "16MiB"),
         ("-", &["--follow", "--until", "renamed"], "standard input"),
         ("/etc", &["--follow", "--until", "renamed"], "only a file"),
         ("/no/such/file", &["--follow", "--until", "renamed"], "cannot read"),

@@ -4,7 +4,7 @@
 use super::{
     date::Date,
     follow::{Follow, Followed},
-    note::{Kind, Note},
+    note::{Kind, MAX_HEADER, Note},
     tree::StoredTree,
 };
 use crate::{
@@ -20,6 +20,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+use units::Bytes;
 
 /// What is sent.
 pub enum Parcel {
@@ -98,8 +99,13 @@ fn open_growing(path: &Path, follow: Follow, name: Option<String>) -> Result<Ope
     let name = name_of(path, name)?;
     let file = File::open(path).map_err(failed)?;
     let mode = file.metadata().map_err(failed)?.mode() & 0o777;
+    let header_last = follow.header_last.map(Bytes::get);
+    if header_last.is_some_and(|bytes| !(1..=MAX_HEADER).contains(&bytes)) {
+        return Err(Error::Usage("--header-last: 1B to 16MiB".to_owned()));
+    }
+    let kind = if header_last.is_some() { Kind::Growing } else { Kind::File };
     let followed = Arc::new(Followed::new(file, path, follow)?);
-    let note = Note { name: Some(name), mode: Some(mode), ..Note::of(Kind::File) };
+    let note = Note { name: Some(name), mode: Some(mode), header_last, ..Note::of(kind) };
     let content = Content::Stored(Arc::clone(&followed) as Arc<dyn Stored>);
     Ok(Opened { content, note, watched: None, followed: Some(followed) })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A file that grows while it is sent, as the session reads it.
 //!
-//! The length that the session sees is that of the latest look. A look reads what the rules need in such an order that a
+//! The stream is the file; or what follows its header, and then the header, if programs complete that at the end. The length that the session sees is that of the latest look. A look reads what the rules need in such an order that a
 //! rule that holds covers all that was written before it held: marker, closing and name first, the length last.
 
 use super::rules::{Follow, Name, Rules, Seen, Until};
@@ -24,6 +24,7 @@ use std::{
     },
     time::Instant,
 };
+use units::Bytes;
 
 /// Events that are read at one look. A program that writes all the time makes no more of them than are read.
 const MAX_EVENTS: usize = 1000;
@@ -40,6 +41,11 @@ pub(in crate::parcel) struct Followed {
     begun: Instant,
     /// Whether it is read again at its end.
     compares: bool,
+    /// Bytes of the file's beginning that come last.
+    header: u64,
+    /// Where they come in the stream, once that is known.
+    header_at: AtomicU64,
+    /// Bytes of the stream so far.
     length: AtomicU64,
     rules: Mutex<Rules>,
 }
@@ -47,13 +53,16 @@ pub(in crate::parcel) struct Followed {
 impl Followed {
     /// Follows an open file by its name, and looks at it once.
     pub(in crate::parcel) fn new(file: File, path: &Path, follow: Follow) -> Result<Self, Error> {
-        let Follow { until, compares } = follow;
+        let Follow { until, compares, header_last } = follow;
         let needs_events = until.iter().any(|rule| matches!(rule, Until::Closed(_)));
         let watching = |error: Errno| Error::file("watch", path, error);
         let events = needs_events.then(|| events_of(path)).transpose().map_err(watching)?;
         let (path, rules) = (path.to_owned(), Mutex::new(Rules::new(until)));
-        let (begun, length) = (Instant::now(), AtomicU64::new(0));
-        let followed = Self { file, path, events, begun, compares, length, rules };
+        let begun = Instant::now();
+        let header = header_last.map_or(0, Bytes::get);
+        let [header_at, length] = [u64::MAX, 0].map(AtomicU64::new);
+        let followed =
+            Self { file, path, events, begun, compares, header, header_at, length, rules };
         followed.look()?;
         Ok(followed)
     }
@@ -70,7 +79,11 @@ impl Followed {
         let failed = |error| Error::file("read", &self.path, error);
         let seen = self.seen(rules.until()).map_err(failed)?;
         let is_over = rules.step(&seen).map_err(|why| self.changed(why))?;
-        self.length.store(seen.length, SeqCst);
+        let body = seen.length.saturating_sub(self.header);
+        if is_over {
+            self.header_at.store(body, SeqCst);
+        }
+        self.length.store(if is_over { seen.length } else { body }, SeqCst);
         Ok(is_over)
     }
 
@@ -116,12 +129,21 @@ impl Followed {
         Ok(Some(false))
     }
 
+    fn read_file(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => {
+                io::Error::new(ErrorKind::UnexpectedEof, "the file became shorter while it was read")
+            }
+            _ => error,
+        })
+    }
+
     /// Whether it is to be [hashed](Self::hash) at its end.
     pub(super) fn compares(&self) -> bool {
         self.compares
     }
 
-    /// The BLAKE3 hash of what it has now, once it is over. It may block.
+    /// The BLAKE3 hash of the stream of what it has now, once it is over. It may block.
     ///
     /// # Errors
     /// It cannot be read, or has another length than at its end.
@@ -159,12 +181,16 @@ impl Stored for Followed {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => {
-                io::Error::new(ErrorKind::UnexpectedEof, "the file became shorter while it was read")
-            }
-            _ => error,
-        })
+        let header_at = self.header_at.load(SeqCst);
+        let of_body = header_at.saturating_sub(offset).min(buffer.len() as u64) as usize;
+        let (body, header) = buffer.split_at_mut(of_body);
+        if !body.is_empty() {
+            self.read_file(offset + self.header, body)?;
+        }
+        if !header.is_empty() {
+            self.read_file(offset.saturating_sub(header_at), header)?;
+        }
+        Ok(())
     }
 }
 
@@ -182,7 +208,7 @@ mod tests {
 
     fn followed(path: &Path, until: &[&str]) -> Followed {
         let until = until.iter().map(|text| text.parse().unwrap()).collect();
-        let follow = Follow { until, compares: true };
+        let follow = Follow { until, compares: true, header_last: None };
         Followed::new(File::open(path).unwrap(), path, follow).unwrap()
     }
 
@@ -206,6 +232,43 @@ mod tests {
         writer.write_all(b"more").unwrap();
         assert!(followed.look().unwrap() && followed.length() == 3000);
         assert!(followed.hash().unwrap_err().to_string().contains("3004 now"));
+    }
+
+    #[test]
+    fn header_comes_last_as_it_is_at_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        for length in [0, 3, 4, 5, 20] {
+            let mut writer = File::create(&path).unwrap();
+            let until = vec![format!("size:{length}").parse().unwrap()];
+            let follow = Follow { until, compares: true, header_last: Some(Bytes::new(4)) };
+            let opened = File::open(&path).unwrap();
+            let followed = Followed::new(opened, &path, follow).unwrap();
+            let whole: Vec<u8> = (0..length).collect();
+            for (at, byte) in whole.iter().enumerate() {
+                assert!(!followed.look().unwrap());
+                let body = (at as u64).saturating_sub(4);
+                assert_eq!(followed.length(), body);
+                let mut stream = vec![0; body as usize];
+                followed.read_at(0, &mut stream).unwrap();
+                assert_eq!(stream, whole[at.min(4)..at]);
+                // The header is not there before the end.
+                writer.write_all(&[if at < 4 { 77 } else { *byte }]).unwrap();
+                if at + 1 == whole.len() {
+                    writer.write_all_at(&whole[..whole.len().min(4)], 0).unwrap();
+                }
+            }
+            assert!(followed.look().unwrap());
+            let (header, body) = whole.split_at(whole.len().min(4));
+            let expected = [body, header].concat();
+            assert_eq!(followed.length(), expected.len() as u64);
+            for from in 0..expected.len() {
+                let mut stream = vec![0; expected.len() - from];
+                followed.read_at(from as u64, &mut stream).unwrap();
+                assert_eq!(stream, expected[from..]);
+            }
+            assert_eq!(followed.hash().unwrap(), *blake3::hash(&expected).as_bytes());
+        }
     }
 
     #[test]

@@ -36,6 +36,9 @@ pub struct Follow {
     pub until: Vec<Until>,
     /// Whether the whole is read again at the end and compared with what was sent.
     pub compares: bool,
+    /// How many bytes of its beginning are sent last, because programs complete them at the end: 1 to 16 MiB. The receiver
+    /// has to know such files ([`Kind::Growing`](crate::parcel::Kind::Growing)).
+    pub header_last: Option<Bytes>,
 }
 
 /// Text that is not a rule.
