@@ -123,9 +123,13 @@ fn file_that_does_more_than_grow_is_never_taken_for_whole() {
     let fates: [(&str, &dyn Fn(&Path)); 5] = [
         ("overwritten", &overwrite),
         ("deleted", &|path: &Path| fs::remove_file(path).unwrap()),
-        ("shorter", &|path: &Path| File::options().write(true).open(path).unwrap().set_len(9).unwrap()),
+        ("shorter", &|path: &Path| {
+            File::options().write(true).open(path).unwrap().set_len(9).unwrap()
+        }),
         ("--until renamed", &|path: &Path| fs::rename(path, path.with_extension("other")).unwrap()),
-        ("longer", &|path: &Path| File::options().append(true).open(path).unwrap().write_all(&[0; 9]).unwrap()),
+        ("longer", &|path: &Path| {
+            File::options().append(true).open(path).unwrap().write_all(&[0; 9]).unwrap()
+        }),
     ];
     for (why, happen) in fates {
         let mut growing = Growing::new();

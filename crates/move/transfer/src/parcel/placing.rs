@@ -61,7 +61,12 @@ pub(super) enum Earlier {
 /// Where one stream goes.
 pub(super) enum Place {
     /// The stream begins at this offset of the part: what is before it comes last.
-    File { part: Box<PartFile>, identity: Identity, beginning: Box<Beginning>, ahead: u64 },
+    File {
+        part: Box<PartFile>,
+        identity: Identity,
+        beginning: Box<Beginning>,
+        ahead: u64,
+    },
     Directory(DirectoryPart),
     Stream,
 }

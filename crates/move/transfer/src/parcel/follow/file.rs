@@ -131,9 +131,10 @@ impl Followed {
 
     fn read_file(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => {
-                io::Error::new(ErrorKind::UnexpectedEof, "the file became shorter while it was read")
-            }
+            ErrorKind::UnexpectedEof => io::Error::new(
+                ErrorKind::UnexpectedEof,
+                "the file became shorter while it was read",
+            ),
             _ => error,
         })
     }

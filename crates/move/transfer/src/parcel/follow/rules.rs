@@ -53,9 +53,8 @@ impl FromStr for Until {
 
     fn from_str(text: &str) -> Result<Self, UntilError> {
         let wrong = || UntilError(text.to_owned());
-        let time = |value: &str| {
-            value.parse::<units::Duration>().map(Duration::from).map_err(|_| wrong())
-        };
+        let time =
+            |value: &str| value.parse::<units::Duration>().map(Duration::from).map_err(|_| wrong());
         let (rule, value) = match text.split_once(':') {
             Some((rule, value)) => (rule, Some(value)),
             None => (text, None),
@@ -203,8 +202,23 @@ mod tests {
             assert_eq!(text.parse::<Until>(), Ok(rule), "{text}");
         }
         for text in [
-            "", "idle", "idle:", "idle:0s", "idle:60", "idle:-1s", "closed:", "closed:x", "marker",
-            "marker:", "size", "size:", "size:10Mb", "size:-1", "renamed:", "Renamed", "done",
+            "",
+            "idle",
+            "idle:",
+            "idle:0s",
+            "idle:60",
+            "idle:-1s",
+            "closed:",
+            "closed:x",
+            "marker",
+            "marker:",
+            "size",
+            "size:",
+            "size:10Mb",
+            "size:-1",
+            "renamed:",
+            "Renamed",
+            "done",
         ] {
             let error = text.parse::<Until>().unwrap_err().to_string();
             assert!(error.contains("idle:60s"), "{text}: {error}");
