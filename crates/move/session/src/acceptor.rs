@@ -78,6 +78,11 @@ impl Incoming {
         &self.hello.terms.note
     }
 
+    /// Whether initiators need a secret.
+    pub fn needs_secret(&self) -> bool {
+        !self.secret.is_empty()
+    }
+
     /// The digest of each whole stream that both ends also compare. [`Beginning`] has to be made for it.
     pub fn digest(&self) -> Option<WholeDigest> {
         self.hello.digest
