@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(at(&facts, Direction::Send), Some(Bytes::new(20 * 1448)));
         facts.host.memory = Some(crate::facts::Memory { held_bytes: 10, begins_bytes: 10 });
         assert_eq!(at(&facts, Direction::Receive), Some(Bytes::new(4 * 1448)));
-        assert_eq!(at(&Facts::default(), Direction::Receive), None);
+        assert_eq!(at(&Facts::default(), Direction::Receive), Some(LARGEST_WINDOW));
     }
 
     #[test]

@@ -193,7 +193,7 @@ const PLANTED: [(&str, Plant); 65] = [
 /// Those whose facts need more words.
 #[rustfmt::skip]
 const PLANTED_TOO: [(&str, Plant); 10] = [
-    ("largest-window", |f| { set(f, "net.ipv4.tcp_rmem", "4096 131072 2147483647"); set(f, "net.ipv4.tcp_wmem", "4096 16384 2147483647"); set(f, "net.core.rmem_max", "2147483647"); set(f, "net.core.wmem_max", "2147483647"); f.host.memory = None; }),
+    ("largest-window", |f| { set(f, "net.ipv4.tcp_rmem", "4096 131072 2147483647"); set(f, "net.ipv4.tcp_wmem", "4096 16384 2147483647"); set(f, "net.core.rmem_max", "2147483647"); set(f, "net.core.wmem_max", "2147483647"); f.host.memory = None; device(f).line_rate_bps = None; }),
     ("sent-loss", |f| { let s = sent(f); s.loss = Some(1e-4); s.shape.loss_events = 10; }),
     ("sent-rate", |f| { let s = sent(f); s.rate_bps = Some(50_000_000); s.shape.steady_rtt_us = 150_000; }),
     ("acknowledgements", |_| {}),
