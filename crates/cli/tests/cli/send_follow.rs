@@ -113,6 +113,9 @@ fn killed_ends_of_a_growing_file_continue() {
     assert!(fs::read(growing.there().join("camera.mov")).unwrap() == growing.whole);
 }
 
+/// What becomes of a followed file, and how.
+type Fate<'f> = (&'f str, &'f dyn Fn(&Path));
+
 #[test]
 fn file_that_does_more_than_grow_is_never_taken_for_whole() {
     let overwrite = |path: &Path| {
@@ -120,15 +123,15 @@ fn file_that_does_more_than_grow_is_never_taken_for_whole() {
         file.seek(SeekFrom::Start(1000)).unwrap();
         file.write_all(b"another header").unwrap();
     };
-    let fates: [(&str, &dyn Fn(&Path)); 5] = [
+    let fates: [Fate<'_>; 5] = [
         ("overwritten", &overwrite),
         ("deleted", &|path: &Path| fs::remove_file(path).unwrap()),
         ("shorter", &|path: &Path| {
-            File::options().write(true).open(path).unwrap().set_len(9).unwrap()
+            File::options().write(true).open(path).unwrap().set_len(9).unwrap();
         }),
         ("--until renamed", &|path: &Path| fs::rename(path, path.with_extension("other")).unwrap()),
         ("longer", &|path: &Path| {
-            File::options().append(true).open(path).unwrap().write_all(&[0; 9]).unwrap()
+            File::options().append(true).open(path).unwrap().write_all(&[0; 9]).unwrap();
         }),
     ];
     for (why, happen) in fates {

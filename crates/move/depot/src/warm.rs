@@ -162,7 +162,7 @@ async fn grow(
     (idle, length): (Hold, u64),
     config: &Config,
 ) -> Result<bool, String> {
-    let head = own_prime(idle, &depot.fetch.host.to_string(), length);
+    let head = own_prime(idle, &depot.fetch.host, length);
     let limit = BodyLimit { document: MAX_HOLD_BODY, padding: 0 };
     let asked = question::ask_with_padding::<Hold>(hop, (&head, length), limit);
     let asked = timeout(config.timeouts.response_head.into(), asked).await;

@@ -180,6 +180,7 @@ impl Difference {
     }
 
     /// The same without a test, since flows of a side were cut off.
+    #[must_use]
     pub fn of_cut_off(self) -> Self {
         Self { welch: None, mann_whitney: None, verdict: Verdict::CutOff, ..self }
     }

@@ -133,7 +133,7 @@ mod tests {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
         for _ in 0..5000 {
             let rate = 8_000 + random.next_u64() % 10_000_000_000;
-            let policies: Vec<Policy> = (0..1 + random.next_u32() % 20)
+            let policies: Vec<Policy> = (0..=random.next_u32() % 20)
                 .map(|_| match random.next_u32() % 3 {
                     0 => Policy::High,
                     1 => Policy::Fair,

@@ -77,5 +77,6 @@ fn another_file_does_not_continue_the_session() {
     let receiving = Program::start("keep", &["receive", &to, &receiver, &address]);
     let said = sending.fails();
     assert!(said.contains("not all has arrived"), "{said}");
-    receiving.fails();
+    // The other end goes on waiting for a sender that has what it has.
+    drop(receiving);
 }
