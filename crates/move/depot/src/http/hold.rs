@@ -94,7 +94,7 @@ impl Client {
         self.answer(&answer, own, context).await
     }
 
-    /// Reads so many bytes and throws them away; whether all of them came.
+    /// Reads `length` bytes and throws them away; whether all of them came.
     async fn discard(&mut self, length: u64, context: RequestContext<'_>) -> bool {
         let mut left = length;
         let read = async {

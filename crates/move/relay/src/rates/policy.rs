@@ -9,7 +9,7 @@
 //! As many parts as there are shares are made of what the minimums of low transfers leave. A minimum is never more than an equal
 //! part, so the shares of all add up to at most the rate.
 //!
-//! Limits: this divides rates that are set. Where none is, transfers meet on the network as TCP has it, and a policy changes
+//! Limits: this divides rates that are set. Where none is, TCP alone shares the network among transfers, and a policy changes
 //! nothing.
 
 use super::divided;
@@ -58,7 +58,7 @@ pub(super) struct Division {
 }
 
 impl Division {
-    /// Divides a rate into so many parts, behind the minimums of the low ones among `policies`.
+    /// Divides a rate into `parts` parts, behind the minimums of the low ones among `policies`.
     pub(super) fn of(rate: Rate, parts: u64, policies: impl Iterator<Item = Policy>) -> Self {
         let minimums: Vec<_> = policies
             .filter_map(|policy| match policy {

@@ -285,7 +285,7 @@ fn put_header(file: &File, length: u64, ahead: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Hashes what is there of a file, from `ahead` on. It was verified when it came, and is compared again.
+/// Hashes what is there of a file behind `ahead` bytes. It was verified when it came, and is compared again.
 async fn hash_part(
     part: &PartFile,
     ahead: u64,
