@@ -35,7 +35,7 @@ def need(*programs, root=False):
 
 
 def build(**examples):
-    """Builds longhaul, and examples by crate: `build(session="hash_groups")`.
+    """Builds longhaul, and examples by crate: `build(protocol="hash_groups")`.
 
     In the dev profile as the tests build it, with the features of the whole workspace: so nothing is built twice.
     """

@@ -62,7 +62,7 @@ class Session:
         self.name = derive_key(b"longhaul lsl 1 meeting", code.encode())[:16] if meeting else name
         self.given, self.request = self.name, request  # a name that stays the same
         self.asks = [*asks, (SECRET, b"\1")] if code else asks
-        self.session_key, self.connections, self.damaged = None, 0, {}
+        self.session_key, self.connections, self.unopened, self.damaged, self.note = None, 0, 0, {}, ""
         self.sent = self.received = False  # whether DONE has come, or has been sent
 
     def say(self, text):
@@ -136,6 +136,9 @@ class Session:
     def ended(self, code, proof, text):
         """10.2"""
         reason = f"the other end says END {number(code)}: {text.decode(errors='replace')}"
+        if self.greeting and self.encrypt and number(code) == 2:  # 12.6: a wrong code, or a changed byte
+            self.unopened += 1
+            raise (Failed if self.unopened >= 5 else ConnectionError)(reason)
         proven = self.key and hmac.compare_digest(proof, self.proof(b"end", 1 - self.role, code, text))
         if (proven and number(code) != 9) or (self.greeting and number(code) == 2):
             raise Failed(reason)
@@ -224,7 +227,8 @@ class Session:
             self.verify(unpack(record[1], *FIELDS[CONFIRM])[PROOF], 2, b"confirm", theirs + answer)
         if kind == HELLO:
             self.digest = fields.get(DIGEST)
-            self.say(f"note: {fields.get(NOTE, b'').decode(errors='replace')}")
+            self.note = fields.get(NOTE, b"").decode(errors="replace")
+            self.say(f"note: {self.note}")
         if kind in (HELLO, WELCOME):
             self.session_key, self.name, self.sent, self.received = self.key, self.opened, False, False
         self.proven, self.greeting, self.fin, self.fin_sent = True, False, None, False
@@ -387,6 +391,12 @@ def main():
     except Failed as error:
         sys.exit(f"{args.command}: {error}")
     stream = session.inp if session.role else session.out
+    if session.role and '"header_last":' in session.note:  # 11.7
+        at = stream.size - min(json.loads(session.note)["header_last"], stream.size)
+        file.seek(0)
+        whole = file.read()
+        file.seek(0)
+        file.write(whole[at:] + whole[:at])
     print(f"{stream.whole()[8:].hex()} {stream.size} bytes, {session.connections} connections")
 
 

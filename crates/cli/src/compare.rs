@@ -120,7 +120,7 @@ fn left_out_text(comparison: &Comparison) -> String {
             comparison.uncommon
         );
     }
-    text
+    text + &comparison.cut_off_texts().map(|line| line + "\n").collect::<String>()
 }
 
 fn table(differences: &[Difference]) -> String {

@@ -27,6 +27,7 @@ mod export;
 mod failover;
 mod failure;
 mod figure;
+mod follow;
 mod get;
 mod identical_repeats;
 mod intercept;

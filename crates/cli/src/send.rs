@@ -3,6 +3,7 @@
 
 use crate::{
     failure::Failure,
+    follow::FollowArgs,
     parcel::{OwnerArgs, ParcelArgs, code_or_new, stored_code_or_new},
     print::print_error,
     receipt,
@@ -32,7 +33,7 @@ const KEEP: units::Duration = units::Duration::from_secs(24 * 3600);
 /// Send a file, a directory or standard input to longhaul recv. See docs/send.md.
 ///
 /// It continues after lost connections. If either end was stopped, run the same command again to continue.
-/// With --detach a depot keeps it: the receiver may come later.
+/// With --detach a depot keeps it: the receiver may come later. With --follow a file is sent while it is written.
 /// Exit codes: 0 received and verified, or kept; 1 failed, 2 wrong usage, 4 other data arrived, 130 and 143 stopped.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -51,6 +52,8 @@ pub struct SendArgs {
     keep: Option<units::Duration>,
     #[command(flatten)]
     owner: OwnerArgs,
+    #[command(flatten)]
+    follow: FollowArgs,
     /// Name for the receiver [default: the file's own]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -80,6 +83,7 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
         detach,
         keep,
         owner,
+        follow,
         name,
         limit_rate,
         connections,
@@ -89,6 +93,7 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
         parcel: shared,
     } = args;
     check_sent_name(&what, name.as_deref())?;
+    follow.check(&what)?;
     let encrypt = !no_encryption;
     let options = Options { digest, encrypt, connections, ..shared.options(limit_rate) };
     if !detach && owner.is_given() {
@@ -123,7 +128,7 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
     };
     let is_pipe = what == Path::new("-");
     let shown = shown_name((!is_pipe).then_some(&what), "standard input");
-    let parcel = if is_pipe { Parcel::Pipe(Box::new(io::stdin())) } else { Parcel::Path(what) };
+    let parcel = if is_pipe { Parcel::Pipe(Box::new(io::stdin())) } else { follow.parcel(what) };
     let receipts = receipt || shared.is_reported();
     let request = SendRequest { parcel, name, goal, options, receipts };
     let again = if detach {

@@ -7,7 +7,7 @@ use crate::{
     print::{print_json_text, print_text},
 };
 use ::depot::{
-    control::{self, Answer, Command, Denial, Limit, Limited, Shunned, Which},
+    control::{self, Answer, Command, Denial, Limit, Limited, Policy, Shunned, Which},
     status::{Transfer, TransferLimit},
 };
 use clap::Args;
@@ -188,10 +188,13 @@ pub struct AllowArgs {
     reach: Reach,
 }
 
-/// Limit the total rate of a client's or ticket's transfers, or the rate of one transfer.
+/// Limit the total rate of a client's, ticket's, key's or all transfers, or the rate of one transfer.
 ///
 /// The limit applies immediately and replaces `limits.client_rate` and the ticket's total rate, until it is removed.
 /// With `control.state` it outlasts a restart or crash of the depot. A transfer's limit ends with the transfer.
+///
+/// With `--policy`, a transfer or session shares the rates that it has in common with others: twice a share (high), an
+/// equal one (fair), or what others leave, and at least `--minimum` (low). RATE is its target, which it does not exceed.
 #[derive(Debug, Args)]
 #[command(after_help = LIMIT_EXAMPLES)]
 pub struct LimitArgs {
@@ -200,8 +203,27 @@ pub struct LimitArgs {
     rate: RateArg,
     #[command(flatten)]
     whose: WhoseArgs,
+    /// How a transfer or session shares rates with others
+    #[arg(long, value_name = "POLICY", conflicts_with_all = ["client", "ticket", "key", "depot"])]
+    policy: Option<PolicyArg>,
+    /// Rate that `--policy low` has at least, if an equal share is not less
+    #[arg(long, value_name = "RATE", requires = "policy")]
+    minimum: Option<Rate>,
     #[command(flatten)]
     reach: Reach,
+}
+
+/// A policy, as data movers name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum PolicyArg {
+    /// The target rate whatever the congestion; depots refuse it, as TCP gives way to congestion
+    Fixed,
+    /// Twice the share of a fair one
+    High,
+    /// An equal share
+    Fair,
+    /// What others leave
+    Low,
 }
 
 /// The transfers whose rate is limited.
@@ -214,9 +236,31 @@ struct WhoseArgs {
     /// All transfers with tickets of this ID (the claim jti)
     #[arg(long, value_name = "JTI")]
     ticket: Option<String>,
+    /// All transfers with tickets that the key of this name (kid) has signed
+    #[arg(long, value_name = "KID")]
+    key: Option<String>,
+    /// All transfers of the depot
+    #[arg(long)]
+    depot: bool,
     /// The transfer with this number, as `longhaul depot transfers` prints it
     #[arg(long, value_name = "N")]
     transfer: Option<u64>,
+    /// The session of this name, 32 hexadecimal digits
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+}
+
+impl WhoseArgs {
+    fn limited(&self) -> Limited {
+        match self {
+            Self { client: Some(address), .. } => Limited::Client(*address),
+            Self { ticket: Some(id), .. } => Limited::Ticket(id.clone()),
+            Self { key: Some(id), .. } => Limited::Key(id.clone()),
+            Self { session: Some(id), .. } => Limited::Session(id.clone()),
+            Self { depot: true, .. } => Limited::Depot,
+            Self { transfer, .. } => Limited::Transfer(transfer.unwrap_or_default()),
+        }
+    }
 }
 
 /// A rate, or none.
@@ -310,24 +354,56 @@ pub fn denied(args: &DeniedArgs) -> Result<(), Failure> {
 }
 
 pub fn limit(args: &LimitArgs) -> Result<(), Failure> {
-    let (reach, WhoseArgs { client, ticket, transfer }) = (&args.reach, &args.whose);
-    let whose = match (client, ticket, transfer) {
-        (Some(address), ..) => Limited::Client(*address),
-        (_, Some(id), _) => Limited::Ticket(id.clone()),
-        (.., number) => Limited::Transfer(number.unwrap_or_default()),
-    };
+    let (reach, whose) = (&args.reach, args.whose.limited());
     let rate_bps = args.rate.0.map(Rate::bps);
+    if let Some(policy) = args.policy {
+        return set_policy(args, whose, policy, rate_bps);
+    }
     let Answer::Limited { is_there } = reach.ask(&Command::Limit { whose, rate_bps })? else {
         return Err(reach.unexpected());
     };
     if !is_there {
         return Err(Failure::failed(
-            "no transfer has this number. List them: longhaul depot transfers",
+            "no transfer has this number or name. List them: longhaul depot transfers",
         ));
     }
     let text =
         rate_bps.map_or_else(|| "limit removed\n".to_owned(), |bps| format!("{}\n", rate(bps)));
     reach.print(&json!({ "rate_bps": rate_bps }), &text);
+    Ok(())
+}
+
+fn set_policy(
+    args: &LimitArgs,
+    whose: Limited,
+    policy: PolicyArg,
+    rate_bps: Option<u64>,
+) -> Result<(), Failure> {
+    let reach = &args.reach;
+    let policy = match (policy, args.minimum) {
+        (PolicyArg::Low, Some(minimum)) => Policy::Low { minimum_bps: minimum.bps() },
+        (PolicyArg::Low, None) => {
+            return Err(Failure::usage("--policy low needs --minimum RATE, as in --minimum 1mbit"));
+        }
+        (_, Some(_)) => return Err(Failure::usage("--minimum is for --policy low")),
+        (PolicyArg::Fixed, None) => Policy::Fixed,
+        (PolicyArg::High, None) => Policy::High,
+        (PolicyArg::Fair, None) => Policy::Fair,
+    };
+    let command = Command::Policy { whose, policy, rate_bps };
+    let Answer::Policy { transfers, sharing } = reach.ask(&command)? else {
+        return Err(reach.unexpected());
+    };
+    if transfers == 0 {
+        return Err(Failure::failed(
+            "no transfer has this number or name. List them: longhaul depot transfers",
+        ));
+    }
+    let mut text = "policy set\n".to_owned();
+    if sharing < transfers && policy != Policy::Fair {
+        text += "it shares no rate with others now, so this changes nothing yet. Set one: longhaul depot limit RATE --depot\n";
+    }
+    reach.print(&json!({ "transfers": transfers, "sharing": sharing }), &text);
     Ok(())
 }
 
@@ -347,7 +423,10 @@ fn limit_line(limit: &Limit) -> String {
     let whose = match &limit.whose {
         Limited::Client(address) => format!("client {address}"),
         Limited::Ticket(id) => format!("ticket {}", shorten(id, 128)),
+        Limited::Key(id) => format!("key {}", shorten(id, 128)),
+        Limited::Depot => "depot".to_owned(),
         Limited::Transfer(number) => format!("transfer {number}"),
+        Limited::Session(id) => format!("session {}", shorten(id, 32)),
     };
     format!("{whose:<44} {}\n", rate(limit.rate_bps))
 }

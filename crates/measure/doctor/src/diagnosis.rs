@@ -20,7 +20,7 @@ use crate::{
 use serde::Serialize;
 use units::Rate;
 
-/// Gains below this share of the target are none.
+/// Gains below this share of the target are none; of what all remedies together reach, where that is less.
 const LEAST_GAIN: f64 = 0.01;
 
 /// On which other remedies a predicted gain depends.
@@ -86,7 +86,8 @@ pub fn diagnose(facts: &Facts, target: &Target) -> Diagnosis {
     let found = rules::find(facts, target);
     let (modelled, others): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|finding| finding.gain == Gain::Modelled);
-    let mut findings = Ranking { facts, target }.of(modelled);
+    let reached = modelled.iter().fold(facts.clone(), |facts, finding| finding.fixed(&facts));
+    let mut findings = Ranking { facts, target, reached }.of(modelled);
     let mut others: Vec<Ranked> =
         others.into_iter().map(|finding| ranked(facts, finding)).collect();
     others.sort_by_key(|ranked| ranked.finding.scope);
@@ -112,6 +113,8 @@ fn ranked(facts: &Facts, finding: Finding) -> Ranked {
 struct Ranking<'f> {
     facts: &'f Facts,
     target: &'f Target,
+    /// With all remedies.
+    reached: Facts,
 }
 
 impl Ranking<'_> {
@@ -184,10 +187,14 @@ impl Ranking<'_> {
             let after = predict(to, self.target, *direction).ok()?;
             Some(Predicted { direction: *direction, now, after, needs })
         };
-        let least =
-            |gain: &Predicted| LEAST_GAIN * self.target.rate_of(gain.direction).bps() as f64;
+        let least = |direction: Direction| {
+            let target = self.target.rate_of(direction);
+            let reached = predict(&self.reached, self.target, direction).unwrap_or(target);
+            LEAST_GAIN * reached.min(target).bps() as f64
+        };
+        let counts = |it: &Predicted| it.gain_bps() as f64 >= least(it.direction);
         let gains = direction.each().iter().filter_map(of);
-        gains.max_by_key(Predicted::gain_bps).filter(|it| it.gain_bps() as f64 >= least(it))
+        gains.max_by_key(Predicted::gain_bps).filter(counts)
     }
 }
 

@@ -24,6 +24,8 @@ const ENOUGH_ROUND_TRIPS: u64 = 2000;
 const UNSCALED: Bytes = Bytes::new(65_535);
 /// The largest shift of a window (RFC 7323).
 const MAX_SCALE: u32 = 14;
+/// The largest window of a connection, whatever its buffers.
+pub const LARGEST_WINDOW: Bytes = Bytes::new(65_535 << MAX_SCALE);
 /// The window that the kernel leaves a socket while it is short of memory (`tcp_adjust_rcv_ssthresh`).
 const SEGMENTS_IN_PRESSURE: u64 = 4;
 /// The first window (RFC 6928).
@@ -197,7 +199,7 @@ pub fn locked_window(facts: &Facts) -> Option<u64> {
 pub fn window(facts: &Facts, payload: Bytes, direction: Direction) -> Option<Bytes> {
     let host = &facts.host;
     let segments = |count: u64| Bytes::new(payload.get().saturating_mul(count));
-    let mut limits = Vec::new();
+    let mut limits = vec![LARGEST_WINDOW];
     if host.number("net.ipv4.tcp_window_scaling") == Some(0) {
         limits.push(UNSCALED);
     }
@@ -345,7 +347,7 @@ mod tests {
         assert_eq!(at(&facts, Direction::Send), Some(Bytes::new(20 * 1448)));
         facts.host.memory = Some(crate::facts::Memory { held_bytes: 10, begins_bytes: 10 });
         assert_eq!(at(&facts, Direction::Receive), Some(Bytes::new(4 * 1448)));
-        assert_eq!(at(&Facts::default(), Direction::Receive), None);
+        assert_eq!(at(&Facts::default(), Direction::Receive), Some(LARGEST_WINDOW));
     }
 
     #[test]

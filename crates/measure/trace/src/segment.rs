@@ -181,6 +181,12 @@ impl Segment {
     }
 
     fn take_options(&mut self, options: &[u8]) {
+        // Most segments have no other option: its kind and length, behind two bytes that fill a word (RFC 7323, appendix A).
+        if let &[1, 1, 8, 10, a, b, c, d, e, f, g, h] = options {
+            let [value, echo] = [[a, b, c, d], [e, f, g, h]].map(u32::from_be_bytes);
+            self.timestamps = Some((value, echo));
+            return;
+        }
         for option in TcpOptionsIterator::from_slice(options).map_while(Result::ok) {
             match option {
                 TcpOptionElement::Timestamp(value, echo) => self.timestamps = Some((value, echo)),

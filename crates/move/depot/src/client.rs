@@ -59,6 +59,8 @@ pub(crate) struct Client {
     pub streams: u8,
     /// How long it is held while idle, if it is a depot that has agreed on this.
     pub held: Option<Duration>,
+    /// How many bytes it may still send to grow its window, if it is such a depot.
+    pub takes_prime: u64,
     /// The number of depots that its last request, or its session, has come through.
     pub depots_before: usize,
     /// By when it expects the ANSWER to its OPEN, if it says so.
@@ -79,6 +81,7 @@ impl Client {
             carried,
             streams: 1,
             held,
+            takes_prime: 0,
             depots_before: 0,
             answer_by: None,
         }

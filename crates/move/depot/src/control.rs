@@ -17,7 +17,9 @@ pub(crate) mod sharing;
 
 pub use crate::admission::denied::{Denial, Shunned};
 pub(crate) use carry_out::{decide, decided};
-pub use message::{Answer, Command, Elsewhere, Limit, Limited, OpenConnections, Share, Which};
+pub use message::{
+    Answer, Command, Elsewhere, Limit, Limited, OpenConnections, Policy, Share, Which,
+};
 pub(crate) use processes::Sharing;
 
 use crate::{

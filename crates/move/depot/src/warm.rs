@@ -3,8 +3,8 @@
 //!
 //! A connection that is opened for a request costs it a round trip and begins with a small window. So a depot
 //! keeps `hop.warm` idle connections to each depot that it has used recently, and agrees with that depot on
-//! how long they may be idle ([`protocol::http::hold`]). A new one first carries `hop.prime` bytes, to grow
-//! its window. Connections beyond `hop.warm` that a burst of requests has opened are held, too. They are
+//! how long they may be idle ([`protocol::http::hold`]). A new one first carries `hop.prime` bytes in each direction, to grow
+//! both windows. Connections beyond `hop.warm` that a burst of requests has opened are held, too. They are
 //! closed after `hop.idle` without use, as are all connections to a depot that is no longer used. Connections
 //! to the next depots of sites are opened at the start.
 //!
@@ -22,7 +22,7 @@ use crate::{
     upstream::{self, UpstreamConnection},
 };
 use health::BodyLimit;
-use protocol::http::hold::{self, HOLD, Hold, MAX_HOLD_BODY};
+use protocol::http::hold::{self, HOLD, Hold, MAX_HOLD_BODY, own_prime};
 use relay::dial::pool::Key;
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -124,7 +124,8 @@ async fn hold_one(
     agree(hop, &depot, prime, (&settings.config, &shared)).await
 }
 
-/// Asks a depot to hold a connection and to send `prime` bytes on it first. Keeps it if the depot agrees.
+/// Asks a depot to hold a connection and to send `prime` bytes on it first, then sends it as many if it takes them. Keeps the
+/// connection if the depot agrees.
 async fn agree(
     mut hop: UpstreamConnection,
     depot: &NextDepot,
@@ -148,6 +149,24 @@ async fn agree(
     if held < LOOK {
         return Err("asked to hold a connection, it grants no time".to_owned());
     }
+    let own = granted.takes.min(prime);
+    let fit = if fit && own > 0 { grow(&mut hop, depot, (idle, own), config).await? } else { fit };
     upstream::Used { hop, fit }.settle().keep_unused(held, &shared.next_hops.pool, config);
     Ok(())
+}
+
+/// Sends a depot what grows the window of this direction; whether the connection is fit for another exchange.
+async fn grow(
+    hop: &mut UpstreamConnection,
+    depot: &NextDepot,
+    (idle, length): (Hold, u64),
+    config: &Config,
+) -> Result<bool, String> {
+    let head = own_prime(idle, &depot.fetch.host, length);
+    let limit = BodyLimit { document: MAX_HOLD_BODY, padding: 0 };
+    let asked = question::ask_with_padding::<Hold>(hop, (&head, length), limit);
+    let asked = timeout(config.timeouts.response_head.into(), asked).await;
+    let answer = asked.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+    let (_, fit) = answer.map_err(|error| format!("it did not take {length} bytes: {error}"))?;
+    Ok(fit)
 }

@@ -16,5 +16,5 @@ mod question;
 mod state;
 
 pub use probe::{Finding, probe, within};
-pub use question::{BodyLimit, QuestionError, Response, ask};
+pub use question::{BodyLimit, QuestionError, Response, ask, ask_with_padding};
 pub use state::{Health, Rules};

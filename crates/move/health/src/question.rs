@@ -3,8 +3,8 @@
 
 use bytes::{Buf, BytesMut};
 use http::StatusCode;
-use protocol::http::{Fault, Framing, RequestHead, ResponseHead};
-use relay::tcp::{ReadHeadError, Stream, read_head};
+use protocol::http::{Fault, Framing, RequestHead, ResponseHead, hold::PADDING};
+use relay::tcp::{ReadHeadError, Sink, Stream, read_head};
 use std::io;
 
 /// Maximum bytes per read of a body.
@@ -58,12 +58,26 @@ pub async fn ask(
     question: &str,
     limit: BodyLimit,
 ) -> Result<Response, QuestionError> {
+    ask_with_padding(stream, (question, 0), limit).await
+}
+
+/// Sends a request whose body is this many bytes of padding, as its head says, and reads its answer.
+///
+/// # Errors
+/// Why there is no answer. The connection cannot be reused then.
+pub async fn ask_with_padding(
+    stream: &mut Stream,
+    (question, mut padding): (&str, u64),
+    limit: BodyLimit,
+) -> Result<Response, QuestionError> {
     let parsed = RequestHead::parse(question.as_bytes()).ok().flatten();
     let (request, _) = parsed.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let (mut source, mut sink) = stream.split();
-    let mut left = question.as_bytes();
-    while !left.is_empty() {
-        left = &left[sink.write(left).await?..];
+    write_all(&mut sink, question.as_bytes()).await?;
+    while padding > 0 {
+        let piece = &PADDING[..padding.min(PADDING.len() as u64) as usize];
+        write_all(&mut sink, piece).await?;
+        padding -= piece.len() as u64;
     }
     sink.flush().await?;
     let mut buffer = BytesMut::new();
@@ -97,4 +111,12 @@ pub async fn ask(
     // Surplus bytes would be taken for the response to the next request.
     let is_reusable = buffer.is_empty() && head.keeps_alive(framing);
     Ok(Response { head, document, is_reusable })
+}
+
+async fn write_all(sink: &mut Sink<'_>, bytes: &[u8]) -> io::Result<()> {
+    let mut left = bytes;
+    while !left.is_empty() {
+        left = &left[sink.write(left).await?..];
+    }
+    Ok(())
 }

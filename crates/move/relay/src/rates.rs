@@ -5,8 +5,9 @@
 //! - the rate that its ticket grants, and the one that an operator has set for the transfer,
 //! - towards the next hop, the rate that a session requests,
 //! - the rate of the peer's `pacing`,
-//! - its share of its client's rate and of its ticket's total rate. These are divided equally among the
-//!   running transfers of the client or ticket.
+//! - its shares of its client's rate, its ticket's total rate, the rate of the key that has signed the ticket, and the rate
+//!   of the whole depot. These are divided among the running transfers of each by their policies ([`Policy`]), equally
+//!   unless an operator says otherwise.
 //!
 //! TCP paces to that rate (`SO_MAX_PACING_RATE`): downloads towards the client, uploads towards the next hop,
 //! where a full window then slows the client. Several connections that share a response divide it further.
@@ -23,11 +24,16 @@
 //!
 //! Lock order: a transfer's memberships, a crowd, all transfers, a transfer's limits.
 
+mod policy;
+
+pub use policy::Policy;
+
 use crate::{
     client_key::host_key,
     shrink,
     tcp::{Connection, Stream, Wire, info::SocketPacing, socket_options::HopOptions},
 };
+use policy::Division;
 use std::{
     collections::HashMap,
     io,
@@ -57,13 +63,17 @@ struct All {
     transfers: HashMap<u64, Arc<Transfer>>,
 }
 
-/// The client or ticket whose transfers share a rate.
+/// Whose transfers share a rate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Sharer {
     /// A client, with all addresses that one host may have.
     Client(IpAddr),
     /// A ticket.
     Ticket(Arc<str>),
+    /// The key that has signed tickets.
+    Key(Arc<str>),
+    /// The depot.
+    Depot,
 }
 
 impl Sharer {
@@ -97,6 +107,8 @@ struct Crowd {
     elsewhere: usize,
     /// By their numbers.
     transfers: HashMap<u64, Arc<Transfer>>,
+    /// Policies of those that are not fair.
+    policies: HashMap<u64, Policy>,
 }
 
 /// A transfer's membership in a crowd; it ends when dropped.
@@ -117,6 +129,8 @@ pub struct TransferLimits {
     pub upstream: Option<Rate>,
     /// The ticket, and the total rate of its transfers.
     pub ticket: Option<(Arc<str>, Option<Rate>)>,
+    /// The key that has signed it.
+    pub key: Option<Arc<str>>,
 }
 
 /// The limits of a transfer while this exists. Afterwards its connections keep their rates until the next
@@ -133,6 +147,7 @@ struct Transfer {
     number: u64,
     client: Sharer,
     ticket: Option<(Sharer, Option<Rate>)>,
+    key: Option<Sharer>,
     /// The rate that its ticket grants.
     granted: Option<Rate>,
     /// The rate that its client requests towards the next hop.
@@ -148,6 +163,12 @@ struct Held {
     of_client: Option<Rate>,
     /// Its share of its ticket's rate.
     of_ticket: Option<Rate>,
+    /// Its share of the rate of its ticket's key.
+    of_key: Option<Rate>,
+    /// Its share of the depot's rate.
+    of_depot: Option<Rate>,
+    /// How it shares.
+    policy: Policy,
     /// The rate that an operator has set for it.
     by_operator: Option<Rate>,
     client: Side,
@@ -170,6 +191,7 @@ impl All {
         let by_default = match whose {
             Sharer::Client(_) => self.client_rate,
             Sharer::Ticket(_) => by_ticket,
+            Sharer::Key(_) | Sharer::Depot => None,
         };
         self.set.get(whose).copied().or(by_default)
     }
@@ -211,7 +233,7 @@ impl Rates {
             let mut crowd = locked(&crowd);
             if crowd.elsewhere != elsewhere {
                 crowd.elsewhere = elsewhere;
-                crowd.count();
+                crowd.count(false);
             }
         }
     }
@@ -252,6 +274,27 @@ impl Rates {
         true
     }
 
+    /// Has a transfer share rates by this policy, and limits it to this target rate. Returns whether it shares a rate now;
+    /// `None` if the transfer does not exist.
+    pub fn set_policy(&self, number: u64, policy: Policy, target: Option<Rate>) -> Option<bool> {
+        let transfer = locked(&self.0).transfers.get(&number).cloned()?;
+        // Held throughout, so that it enters no crowd with the policy that it had.
+        let memberships = locked(&transfer.memberships);
+        {
+            let mut held = locked(&transfer.held);
+            (held.policy, held.by_operator) = (policy, target);
+            // What fails here is a connection that has broken, and the transfer with it.
+            let _ = held.pace();
+        }
+        let mut shares = false;
+        for Membership { crowd, .. } in memberships.iter().flatten() {
+            let mut crowd = locked(crowd);
+            crowd.set_policy(number, policy);
+            shares |= crowd.rate.is_some();
+        }
+        Some(shares)
+    }
+
     /// The rates that operators have set for clients and tickets.
     pub fn all_set(&self) -> Vec<(Sharer, Rate)> {
         locked(&self.0).set.iter().map(|(whose, rate)| (whose.clone(), *rate)).collect()
@@ -282,11 +325,12 @@ impl Rates {
 
     /// Registers a new transfer of `client`.
     pub fn begin(&self, number: u64, client: IpAddr, limits: TransferLimits) -> TransferRate {
-        let TransferLimits { granted, upstream, ticket } = limits;
+        let TransferLimits { granted, upstream, ticket, key } = limits;
         let transfer = Arc::new(Transfer {
             number,
             client: Sharer::client(client),
             ticket: ticket.map(|(id, rate)| (Sharer::Ticket(id), rate)),
+            key: key.map(Sharer::Key),
             granted,
             upstream,
             memberships: Mutex::new(Some(Vec::new())),
@@ -299,10 +343,14 @@ impl Rates {
 
     /// Makes a transfer share the existing rates of its client and ticket.
     fn join(&self, transfer: &Arc<Transfer>, are: impl Fn(&Sharer) -> bool) {
+        let depot = Sharer::Depot;
         let of_ticket = transfer.ticket.as_ref().map(|(whose, rate)| (whose, *rate));
+        let others = [Some(&transfer.client), transfer.key.as_ref(), Some(&depot)];
+        let others = others.into_iter().flatten().map(|whose| (whose, None));
         let mut memberships = locked(&transfer.memberships);
         let Some(memberships) = memberships.as_mut() else { return };
-        for (whose, by_ticket) in std::iter::once((&transfer.client, None)).chain(of_ticket) {
+        let policy = locked(&transfer.held).policy;
+        for (whose, by_ticket) in others.chain(of_ticket) {
             if !are(whose) || memberships.iter().any(|of| of.whose == *whose) {
                 continue;
             }
@@ -315,7 +363,7 @@ impl Rates {
                 place.places += 1;
                 Arc::clone(&place.crowd)
             };
-            locked(&crowd).enter(transfer.number, transfer);
+            locked(&crowd).enter(transfer.number, transfer, policy);
             let (rates, whose, number) = (self.clone(), whose.clone(), transfer.number);
             memberships.push(Membership { rates, whose, crowd, number });
         }
@@ -324,43 +372,71 @@ impl Rates {
 
 impl Place {
     fn new(whose: Sharer, rate: Rate, elsewhere: usize) -> Self {
-        let transfers = HashMap::new();
-        let crowd = Crowd { whose, rate: Some(rate), parts: 0, elsewhere, transfers };
+        let (transfers, policies) = (HashMap::new(), HashMap::new());
+        let crowd = Crowd { whose, rate: Some(rate), parts: 0, elsewhere, transfers, policies };
         Self { places: 0, crowd: Arc::new(Mutex::new(crowd)) }
     }
 }
 
 impl Crowd {
-    fn enter(&mut self, number: u64, transfer: &Arc<Transfer>) {
+    fn enter(&mut self, number: u64, transfer: &Arc<Transfer>, policy: Policy) {
         self.transfers.insert(number, Arc::clone(transfer));
-        self.count();
-        transfer.take(&self.whose, self.part());
+        self.remember(number, policy);
+        self.count(policy.is_low());
+        let share = self.division().map(|division| division.share(policy));
+        transfer.take(&self.whose, share);
     }
 
     fn leave(&mut self, number: u64) {
         self.transfers.remove(&number);
         shrink(&mut self.transfers);
-        self.count();
+        let was_low = self.policies.remove(&number).is_some_and(Policy::is_low);
+        shrink(&mut self.policies);
+        self.count(was_low);
     }
 
-    /// Divides the rate again if necessary.
-    fn count(&mut self) {
-        let count = self.transfers.len().saturating_add(self.elsewhere) as u64;
+    fn set_policy(&mut self, number: u64, policy: Policy) {
+        self.remember(number, policy);
+        self.count(true);
+    }
+
+    fn remember(&mut self, number: u64, policy: Policy) {
+        match policy {
+            Policy::Fair => {
+                self.policies.remove(&number);
+            }
+            other => {
+                self.policies.insert(number, other);
+            }
+        }
+    }
+
+    /// Divides the rate again if necessary, or in any case if a minimum has changed.
+    fn count(&mut self, is_due: bool) {
+        let fair = self.transfers.len().saturating_sub(self.policies.len());
+        let others: u64 = self.policies.values().map(|policy| policy.parts()).sum();
+        let count = (fair.saturating_add(self.elsewhere) as u64).saturating_add(others);
         let spare = count / 8;
         if self.parts < count || self.parts > count.saturating_add(2 * spare) {
             self.parts = count.saturating_add(spare);
+            self.share_out();
+        } else if is_due {
             self.share_out();
         }
     }
 
     /// Sets each transfer's share.
     fn share_out(&self) {
-        let part = self.part();
-        self.transfers.values().for_each(|transfer| transfer.take(&self.whose, part));
+        let division = self.division();
+        for (number, transfer) in &self.transfers {
+            let policy = self.policies.get(number).copied().unwrap_or_default();
+            transfer.take(&self.whose, division.map(|division| division.share(policy)));
+        }
     }
 
-    fn part(&self) -> Option<Rate> {
-        self.rate.map(|rate| divided(rate, self.parts))
+    fn division(&self) -> Option<Division> {
+        let policies = self.policies.values().copied();
+        self.rate.map(|rate| Division::of(rate, self.parts, policies))
     }
 }
 
@@ -455,6 +531,8 @@ impl Transfer {
         match whose {
             Sharer::Client(_) => held.of_client = part,
             Sharer::Ticket(_) => held.of_ticket = part,
+            Sharer::Key(_) => held.of_key = part,
+            Sharer::Depot => held.of_depot = part,
         }
         // What fails here is a connection that has broken, and the transfer with it.
         let _ = held.pace();
@@ -463,7 +541,8 @@ impl Transfer {
 
 impl Held {
     fn pace(&self) -> io::Result<()> {
-        let part = lowest(lowest(self.of_client, self.of_ticket), self.by_operator);
+        let shares = [self.of_client, self.of_ticket, self.of_key, self.of_depot];
+        let part = shares.into_iter().chain([self.by_operator]).flatten().min();
         self.client.pace(part).and(self.upstream.pace(part))
     }
 }

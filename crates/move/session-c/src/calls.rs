@@ -4,13 +4,15 @@
 use crate::{
     end::Inner,
     failure::Failure,
-    pump::{Work, serve},
-    registry::{Connected, Descriptor, Fresh, Listening, Over, Stage, digests, find, runtime},
-    settings::{Settings, option, unknown},
+    pump::{Confirmation, Listen, Work, serve},
+    registry::{
+        Bound, Connected, Descriptor, Fresh, Listening, Over, Stage, digests, find, runtime,
+    },
+    settings::{MEETING, Settings, option, unknown},
 };
 use libc::c_int;
-use rustix::net::{RecvFlags, recv};
-use session::{Session, Statistics};
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
+use session::Statistics;
 use std::{
     net::TcpListener,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -113,12 +115,13 @@ pub(crate) fn connect(fd: BorrowedFd<'_>, destination: &str) -> Result<(), Failu
         if fresh.bound.is_some() {
             return Err(Failure::new(libc::EOPNOTSUPP, "the descriptor is bound to listen"));
         }
-        let routes = fresh.settings.routes(destination)?;
         let _entered = runtime.enter();
-        let session = Arc::new(Session::connect(routes, fresh.settings.options()));
+        let session = Arc::new(fresh.settings.connect(destination)?);
+        no_writing(fd, &fresh.settings)?;
         let connected = Connected { session: Arc::clone(&session), note: None };
         let waiting = fresh.settings.waits.then(|| Arc::clone(&session));
-        Ok((Stage::Connected(connected), Work::Session(session, None), waiting))
+        let work = Work::Session(session, None, confirmation(&fresh.settings));
+        Ok((Stage::Connected(connected), work, waiting))
     })?;
     if let Some(session) = waiting {
         runtime.block_on(session.greeted())?;
@@ -126,15 +129,35 @@ pub(crate) fn connect(fd: BorrowedFd<'_>, destination: &str) -> Result<(), Failu
     Ok(())
 }
 
+/// A program that sends a file writes nothing: it gets EPIPE.
+fn no_writing(fd: BorrowedFd<'_>, settings: &Settings) -> Result<(), Failure> {
+    if settings.sends_file() {
+        shutdown(fd, Shutdown::Write)?;
+    }
+    Ok(())
+}
+
+fn confirmation(settings: &Settings) -> Confirmation {
+    if settings.confirms {
+        Confirmation::Said(settings.options().patience)
+    } else {
+        Confirmation::Read
+    }
+}
+
 pub(crate) fn bind(fd: BorrowedFd<'_>, address: &str) -> Result<(), Failure> {
     let descriptor = find(fd)?;
     let mut stage = descriptor.stage();
     match &mut *stage {
+        Stage::Fresh(fresh) if fresh.bound.is_none() && address == MEETING => {
+            fresh.bound = Some(Bound::Meeting);
+            Ok(())
+        }
         Stage::Fresh(fresh) if fresh.bound.is_none() => {
-            fresh.bound = Some(TcpListener::bind(address).map_err(|error| {
+            fresh.bound = Some(Bound::Address(TcpListener::bind(address).map_err(|error| {
                 let Failure { errno, text } = error.into();
                 Failure::new(errno, format!("{address}: {text}"))
-            })?);
+            })?));
             Ok(())
         }
         _ => Err(Failure::invalid("the descriptor is bound or connected already")),
@@ -147,14 +170,26 @@ pub(crate) fn listen(fd: BorrowedFd<'_>, backlog: c_int) -> Result<(), Failure> 
     let backlog = usize::try_from(backlog).unwrap_or(0).clamp(1, MOST_WAITING);
     begin(&descriptor, |fresh| {
         let unbound = || Failure::new(libc::EDESTADDRREQ, "lsl_bind comes before lsl_listen");
-        let bound = fresh.bound.as_ref().ok_or_else(unbound)?.try_clone()?;
         let _entered = runtime.enter();
-        let options = fresh.settings.listen_options(backlog);
-        let listener = Arc::new(session::Listener::from_std(bound, options)?);
         let (sender, queue) = mpsc::channel(backlog);
         let settings = fresh.settings.clone();
-        let work = Work::Listen(Arc::clone(&listener), Box::new(settings.options()), sender);
-        let (local, queue) = (listener.local_addr(), Mutex::new(queue));
+        let own = Box::new(settings.clone());
+        let (work, local) = match fresh.bound.as_ref().ok_or_else(unbound)? {
+            Bound::Address(bound) => {
+                // Initiators may be there already. One whose session were not known yet would end it.
+                let acceptor = session::Acceptor::new(settings.listen_options(backlog));
+                let restored = settings.restore(&acceptor)?;
+                let listener = session::Listener::serving(bound.try_clone()?, acceptor)?;
+                let listener = Arc::new(listener);
+                let local = Some(listener.local_addr());
+                (Work::Listen(Listen { listener, settings: own, queue: sender }, restored), local)
+            }
+            Bound::Meeting => {
+                let (name, routes) = settings.meeting()?;
+                (Work::Meet(name, routes, own, sender), None)
+            }
+        };
+        let queue = Mutex::new(queue);
         let listening = Listening { local, settings, queue };
         Ok((Stage::Listening(Arc::new(listening)), work, ()))
     })
@@ -171,13 +206,19 @@ pub(crate) fn accept(fd: BorrowedFd<'_>, flags: c_int) -> Result<OwnedFd, Failur
     let queue = listening.queue.lock();
     let next = queue.unwrap_or_else(PoisonError::into_inner).try_recv();
     let (1, Ok(accepted)) = (length, next) else {
-        return Err(Failure::new(libc::ECONNABORTED, "the listener has gone"));
+        return Err(Failure::new(
+            libc::ECONNABORTED,
+            "the listener has gone, or the meeting is over",
+        ));
     };
+    let accepted = accepted?;
+    no_writing(accepting.as_fd(), &listening.settings)?;
     let session = Arc::new(accepted.session);
     let connected = Connected { session: Arc::clone(&session), note: Some(accepted.note) };
     let descriptor = Descriptor::register(accepting.as_fd(), Stage::Connected(connected))?;
     let (sender, receiver) = begin;
-    let _ = sender.send(Work::Session(session, Some(accepted.listener)));
+    let confirmation = confirmation(&listening.settings);
+    let _ = sender.send(Work::Session(session, accepted.listener, confirmation));
     runtime()?.spawn(serve(inner, descriptor, receiver));
     Ok(accepting)
 }
@@ -193,6 +234,14 @@ fn session(descriptor: &Descriptor) -> Result<Found, Failure> {
         Stage::Connected(connected) => Ok(Found::Session(connected.clone())),
         Stage::Over(over) => Ok(Found::Over(over.clone())),
         _ => Err(Failure::new(libc::ENOTCONN, "lsl_connect or lsl_accept comes first")),
+    }
+}
+
+pub(crate) fn confirm(fd: BorrowedFd<'_>) -> Result<(), Failure> {
+    let descriptor = find(fd)?;
+    match session(&descriptor)? {
+        Found::Session(Connected { session, .. }) => Ok(session.confirm()?),
+        Found::Over(over) => over.result,
     }
 }
 
@@ -248,6 +297,18 @@ pub(crate) fn get(fd: BorrowedFd<'_>, name: c_int) -> Result<Vec<u8>, Failure> {
             Found::Session(Connected { session, .. }) => session.id().0.to_vec(),
             Found::Over(over) => over.id.0.to_vec(),
         }),
+        option::STATE => match session(&descriptor)? {
+            Found::Session(Connected { session, .. }) => {
+                runtime()?.block_on(session.greeted())?;
+                let state = session.state();
+                let none = || Failure::new(libc::ENOTCONN, "the session has no key yet");
+                Ok(state.ok_or_else(none)?.to_bytes())
+            }
+            Found::Over(over) => {
+                over.result?;
+                Err(Failure::invalid("the session is over: nothing of it is left to continue"))
+            }
+        },
         option::ENCRYPTED => {
             let statistics = match session(&descriptor)? {
                 Found::Session(Connected { session, .. }) => {
@@ -266,9 +327,13 @@ pub(crate) fn get(fd: BorrowedFd<'_>, name: c_int) -> Result<Vec<u8>, Failure> {
             Ok(if name == option::SENT_DIGEST { sent } else { received })
         }
         option::LOCAL => match &*descriptor.stage() {
-            Stage::Listening(listening) => Ok(text(&listening.local.to_string())),
+            Stage::Listening(listening) => match listening.local {
+                Some(local) => Ok(text(&local.to_string())),
+                None => Err(Failure::invalid("a meeting has no address here")),
+            },
             Stage::Fresh(fresh) => match &fresh.bound {
-                Some(bound) => Ok(text(&bound.local_addr()?.to_string())),
+                Some(Bound::Address(bound)) => Ok(text(&bound.local_addr()?.to_string())),
+                Some(Bound::Meeting) => Err(Failure::invalid("a meeting has no address here")),
                 None => Err(Failure::invalid("lsl_bind comes before LSL_LOCAL")),
             },
             _ => Err(Failure::invalid("only a listening descriptor has LSL_LOCAL")),

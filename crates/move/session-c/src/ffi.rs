@@ -16,7 +16,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     ptr, slice,
 };
-pub(crate) use system::{unread, watch, with_signals_blocked};
+pub(crate) use system::{duplicate, unread, watch, with_signals_blocked};
 
 /// The longest value of an option, and the longest address.
 const LONGEST: usize = 1 << 20;
@@ -164,6 +164,12 @@ pub extern "C" fn lsl_listen(fd: c_int, backlog: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn lsl_accept(fd: c_int, flags: c_int) -> c_int {
     call(|| Ok(calls::accept(borrow(fd)?, flags)?.into_raw_fd()))
+}
+
+/// Everything that was received is safe: the other end is told.
+#[unsafe(no_mangle)]
+pub extern "C" fn lsl_confirm(fd: c_int) -> c_int {
+    call(|| calls::confirm(borrow(fd)?).map(|()| 0))
 }
 
 /// Waits for something to happen.

@@ -50,17 +50,30 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub settings: Settings,
-    pub bound: Option<TcpListener>,
+    pub bound: Option<Bound>,
     /// Tells the descriptor's task what to do.
     pub begin: oneshot::Sender<Work>,
 }
 
+/// Where sessions are to come from.
+#[derive(Debug)]
+pub(crate) enum Bound {
+    /// Connections to this address.
+    Address(TcpListener),
+    /// A meeting at the last depot.
+    Meeting,
+}
+
 #[derive(Debug)]
 pub(crate) struct Listening {
-    pub local: SocketAddr,
+    /// `None` in a meeting.
+    pub local: Option<SocketAddr>,
     pub settings: Settings,
-    pub queue: Mutex<mpsc::Receiver<Accepted>>,
+    pub queue: Mutex<mpsc::Receiver<Waiting>>,
 }
+
+/// A session that waits to be accepted, or why there will be none.
+pub(crate) type Waiting = Result<Accepted, Failure>;
 
 /// A session that waits to be accepted.
 #[derive(Debug)]
@@ -68,8 +81,8 @@ pub(crate) struct Accepted {
     pub session: Session,
     /// The initiator's note.
     pub note: Vec<u8>,
-    /// Keeps the session's further connections coming.
-    pub listener: Arc<session::Listener>,
+    /// Keeps the session's further connections coming. `None` after a meeting.
+    pub listener: Option<Arc<session::Listener>>,
 }
 
 #[derive(Debug, Clone)]

@@ -92,6 +92,11 @@ impl Incoming {
         &self.hello.terms.note
     }
 
+    /// Whether initiators need a secret.
+    pub fn needs_secret(&self) -> bool {
+        !self.secret.is_empty()
+    }
+
     /// The digest of each whole stream that both ends also compare. [`Beginning`] has to be made for it.
     pub fn digest(&self) -> Option<WholeDigest> {
         self.hello.digest
@@ -505,7 +510,7 @@ pub(crate) async fn attach(
     if joins {
         position = Position::default();
         // A stranger is told no more than that.
-        if !attach.is_by(&key) || !core.takes_another() {
+        if !attach.is_by(&key) || most <= 1 || !core.takes_another().await {
             refuse(&mut wire, EndCode::NoRoom, "").await;
             let reason = "the session takes no further connection at once".to_owned();
             return Err(Loss::Connection(reason));

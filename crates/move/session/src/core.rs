@@ -178,7 +178,7 @@ impl Core {
         digests: Option<Digests>,
         options: Options,
     ) -> Arc<Self> {
-        let is_ended = matches!(outgoing, Outgoing::Stored(_));
+        let is_ended = matches!(&outgoing, Outgoing::Stored(stored) if !stored.grows());
         let state = State {
             phase,
             outgoing,

@@ -203,6 +203,10 @@ pub(crate) enum Loss {
     /// The session may continue on another connection.
     #[error("{0}")]
     Connection(String),
+    /// The other end could not open the first sealed record: it has another secret, or the record was changed on the way.
+    /// The other end has not proved that it said so.
+    #[error(transparent)]
+    Unopened(Error),
     /// The first hop could not be connected to.
     #[error("{0}")]
     Dial(Refusal),
@@ -225,6 +229,7 @@ impl Loss {
         match self {
             Self::Fatal(error) => Err(error),
             Self::Connection(reason) => Ok((reason, None)),
+            Self::Unopened(error) => Ok((error.to_string(), None)),
             Self::Dial(refusal) => Ok((refusal.to_string(), Some(refusal.class))),
         }
     }

@@ -33,6 +33,10 @@ const AVOID: Duration = Duration::from_secs(30);
 /// How long to wait before the first attempt to connect again. Then twice as long each time.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 
+/// How often the first sealed record is sent to an acceptor that cannot open it. A wrong secret and a changed byte look the
+/// same from here, and the answer has no proof (rule 12.6).
+const UNOPENED: u32 = 5;
+
 /// A connection that lasts longer than this was a good one.
 const LASTING: Duration = Duration::from_secs(5);
 
@@ -44,6 +48,7 @@ pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
     let (mut rounds, mut failures) = (Rounds::new(routes, chooser), 0);
     // Attempts since then: every route is tried, even with a short timeout.
     let (mut last_good, mut tried) = (Instant::now(), 0);
+    let mut unopened = 0;
     loop {
         let (before, begun) = (core.figures(), Instant::now());
         let ended = converse(&core, &calling, rounds.index()).await;
@@ -52,6 +57,12 @@ pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
         let bytes = Bytes::new(moved(&after).saturating_sub(moved(&before)));
         let (end, time) = (end_of(&ended), begun.elapsed());
         rounds.ended(&Attempt { end, time, bytes });
+        if let Err(Loss::Unopened(error)) = &ended {
+            unopened += 1;
+            if unopened >= UNOPENED {
+                return core.fail(unopened_again(error));
+            }
+        }
         let (last, class) = match ended.map_err(Loss::reason) {
             Ok(()) => return,
             Err(Err(error)) => return core.fail(error),
@@ -78,6 +89,15 @@ pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
         failures += 1;
         sleep(BackOff::new(FIRST_WAIT, core.options().longest_wait).after(failures)).await;
     }
+}
+
+/// The error of an initiator whose first record no acceptor could open.
+fn unopened_again(error: &Error) -> Error {
+    let Error::Ended { code, text } = error else { return error.clone() };
+    let text = format!(
+        "{text}. If the code is right, something on the path changes the first message ({UNOPENED} attempts)"
+    );
+    Error::Ended { code: *code, text }
 }
 
 /// What connections are made from.
@@ -217,7 +237,7 @@ async fn seal(
     let answered = async {
         core.set_hops(read_answer(&mut wire.split().0, |_| ()).await?.hops);
         let silent = |_| Err(Loss::Connection("the acceptor does not answer".to_owned()));
-        timeout(SILENCE, wire.sealed_answer(sealing)).await.unwrap_or_else(silent)
+        timeout(SILENCE, wire.sealed_answer(start, sealing)).await.unwrap_or_else(silent)
     };
     let abandoned = async {
         while !core.is_abandoned() {

@@ -45,7 +45,7 @@ impl Listener {
     /// # Errors
     /// The address cannot be had.
     pub async fn bind(address: impl ToSocketAddrs, options: ListenOptions) -> io::Result<Self> {
-        Self::over(TcpListener::bind(address).await?, options)
+        Self::over(TcpListener::bind(address).await?, Acceptor::new(options))
     }
 
     /// Listens at a socket that the application has bound. Needs a runtime of tokio.
@@ -53,14 +53,21 @@ impl Listener {
     /// # Errors
     /// The socket does not listen, or cannot be watched.
     pub fn from_std(listener: std::net::TcpListener, options: ListenOptions) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        Self::over(TcpListener::from_std(listener)?, options)
+        Self::serving(listener, Acceptor::new(options))
     }
 
-    fn over(listener: TcpListener, options: ListenOptions) -> io::Result<Self> {
+    /// The same for sessions that were [restored](Acceptor::restore) before an initiator can ask for them. Needs a runtime of tokio.
+    ///
+    /// # Errors
+    /// The socket does not listen, or cannot be watched.
+    pub fn serving(listener: std::net::TcpListener, acceptor: Acceptor) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Self::over(TcpListener::from_std(listener)?, acceptor)
+    }
+
+    fn over(listener: TcpListener, acceptor: Acceptor) -> io::Result<Self> {
         let local = listener.local_addr()?;
-        let (sender, incoming) = mpsc::channel(options.backlog.max(1));
-        let acceptor = Acceptor::new(options);
+        let (sender, incoming) = mpsc::channel(acceptor.options().backlog.max(1));
         let task = tokio::spawn(listen(listener, acceptor.clone(), sender)).abort_handle();
         Ok(Self { local, acceptor, incoming: tokio::sync::Mutex::new(incoming), task })
     }
@@ -89,7 +96,8 @@ impl Listener {
     }
 
     /// Takes back a session of an earlier process, whose initiator will continue it; `None` if there is no
-    /// room for it. `received` is a [`Beginning`], or a `Prefix` if the session has no further digest.
+    /// room for it. An initiator that comes before is told that the session is not known, which ends it: if it may come at any
+    /// time, use [`serving`](Self::serving). `received` is a [`Beginning`], or a `Prefix` if the session has no further digest.
     ///
     /// # Errors
     /// The received bytes were not hashed for the further digest ([`State::digest`]).

@@ -3,10 +3,16 @@
 
 use std::{collections::VecDeque, fmt, fs::File, io, ops::Range, os::unix::fs::FileExt, sync::Arc};
 
-/// Stored content with random access. It must not change while it is sent.
+/// Stored content with random access. It must not change while it is sent, but may grow.
 pub trait Stored: Send + Sync + fmt::Debug {
-    /// How many bytes are sent.
+    /// How many bytes are sent. Never less than before, and never more if it does not [grow](Self::grows).
     fn length(&self) -> u64;
+
+    /// Whether it may become longer. The program then says when it has ([`Session::grown`](crate::Session::grown)), and when
+    /// it is the whole ([`Session::end`](crate::Session::end)). Always the same answer.
+    fn grows(&self) -> bool {
+        false
+    }
 
     /// Fills the buffer with the available bytes at `offset`. It may block.
     ///

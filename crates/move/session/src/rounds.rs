@@ -62,7 +62,7 @@ pub(crate) fn end_of(ended: &Result<(), Loss>) -> AttemptEnd {
         Err(Loss::Dial(_)) => AttemptEnd::OfHost,
         // The other end has ended it, or a depot has refused it.
         Err(Loss::Fatal(_)) => AttemptEnd::Refused,
-        Err(Loss::Connection(_)) => AttemptEnd::Doubtful,
+        Err(Loss::Connection(_) | Loss::Unopened(_)) => AttemptEnd::Doubtful,
     }
 }
 

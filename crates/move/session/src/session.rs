@@ -174,7 +174,12 @@ impl Session {
         Ok(())
     }
 
-    /// Nothing more will be written. The other direction stays open.
+    /// What is stored has become longer: the rest is sent.
+    pub fn grown(&self) {
+        self.core.to_send.notify_one();
+    }
+
+    /// Nothing more will be written, or what is stored does not grow any more. The other direction stays open.
     pub fn end(&self) {
         self.core.end();
     }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A connection as the session sees it: records go in and come out, whether they are sealed on the way or not.
 
-use crate::{error::Loss, random::random};
+use crate::{
+    error::{Error, Loss},
+    random::random,
+};
 use bytes::{Bytes, BytesMut};
 use protocol::session::{
     Direction, Malformed, SessionId,
@@ -169,8 +172,12 @@ impl Wire {
     }
 
     /// Reads the answer to a sealed record: the record in it is the next one. END may come as it is, of an
-    /// acceptor that could not open what it was sent.
-    pub(crate) async fn sealed_answer(&mut self, sealing: Sealing) -> Result<(), Loss> {
+    /// acceptor that could not open what it was sent. It has no proof, so of HELLO it is only a reason to try again.
+    pub(crate) async fn sealed_answer(
+        &mut self,
+        start: SealedStart,
+        sealing: Sealing,
+    ) -> Result<(), Loss> {
         match self.next_record().await? {
             (Some(RecordKind::Sealed), payload) => {
                 let (sealer, opener, first) = sealing.answered(&payload)?;
@@ -182,13 +189,19 @@ impl Wire {
             }
             (Some(RecordKind::End), payload) => {
                 let end = End::parse(&payload, Direction::FromAcceptor, None)?;
-                let cannot_open = [EndCode::UnknownSession, EndCode::WrongProof].map(Some);
-                if !cannot_open.contains(&EndCode::of(end.code)) {
-                    let reason = format!("an answer that is not sealed: {}", end.text);
-                    return Err(Loss::Connection(reason));
+                match (start, EndCode::of(end.code)) {
+                    (SealedStart::Hello, Some(EndCode::WrongProof)) => {
+                        Err(Loss::Unopened(Error::ended(&end)))
+                    }
+                    (SealedStart::Attach, Some(EndCode::UnknownSession | EndCode::WrongProof)) => {
+                        self.put_back(&record(RecordKind::End, &payload));
+                        Ok(())
+                    }
+                    _ => Err(Loss::Connection(format!(
+                        "an answer that is not sealed: {}",
+                        Error::ended(&end)
+                    ))),
                 }
-                self.put_back(&record(RecordKind::End, &payload));
-                Ok(())
             }
             _ => Err(Loss::Connection("the acceptor does not seal its answer".to_owned())),
         }

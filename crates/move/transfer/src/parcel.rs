@@ -7,9 +7,10 @@
 //! leave    the same, sealed chunk by chunk ──▶ a depot's store, until it expires (`store`)
 //! collect  the depot's store ──▶ chunks opened ──▶ NAME.part ──▶ hash compared ──▶ fsync, rename
 //! ```
-//! A directory is unpacked as it comes, into a directory NAME.part (`unpack`). A sender whose session the receiver does not
-//! know any more begins another one, so that either end may be started again. Threats: names and links of a sender lead nowhere but into the directory, sizes are bounded by the
-//! disk and `--max-size`, and without the code a sender cannot even send a name.
+//! A file may still grow while it is sent (`follow`). A directory is unpacked as it comes, into a directory NAME.part (`unpack`).
+//! A sender whose session the receiver does not know any more begins another one, so that either end may be started again.
+//! Threats: names and links of a sender lead nowhere but into the directory, sizes are bounded by the disk and `--max-size`, and
+//! without the code a sender cannot even send a name.
 
 mod archive_stream;
 mod beneath;
@@ -17,6 +18,7 @@ mod code;
 mod content;
 mod date;
 mod extract;
+mod follow;
 mod journal;
 mod note;
 mod pieces;
@@ -27,11 +29,13 @@ mod send;
 mod source_clock;
 mod sparse;
 mod store;
+mod threads;
 mod tree;
 mod unpack;
 
 pub use code::{AnyCode, Code, CodeError, StoredCode};
 pub use content::Parcel;
+pub use follow::{Follow, Until, UntilError};
 pub use note::{Kind, Note};
 pub use placing::Output;
 pub use receive::{Origin, ReceiveRequest};

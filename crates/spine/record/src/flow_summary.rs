@@ -110,6 +110,11 @@ impl FlowSummary {
         self.goodput_bps.is_none()
     }
 
+    /// Whether the time limit came before the end of a flow that has one.
+    pub fn is_cut_off(&self) -> bool {
+        self.timed_out && self.bytes_expected.is_some()
+    }
+
     /// Whether the flow ended by itself, but not as it should.
     pub(crate) fn failed(&self) -> bool {
         let short = self.bytes_expected.is_some_and(|expected| self.bytes != expected);

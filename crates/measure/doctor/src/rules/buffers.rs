@@ -26,6 +26,12 @@ pub const RULES: &[Rule] = &[
         check: Check::Facts(send_buffer),
     },
     Rule {
+        id: "largest-window",
+        about: "the largest window of TCP against the bandwidth-delay product",
+        source: "RFC 7323 section 2.3",
+        check: Check::Facts(largest_window),
+    },
+    Rule {
         id: "fixed-receive-buffer",
         about: "the largest buffer that a program may set (rmem_max)",
         source: "socket(7)",
@@ -77,11 +83,16 @@ const LEAST_SHARE: f64 = 0.5;
 const USUAL_RMEM: [u64; 2] = [6 << 20, 32 << 20];
 const USUAL_WMEM: u64 = 4 << 20;
 
+/// The largest value that the kernel takes for a buffer: these settings are of C's `int`.
+const LARGEST_BUFFER: u64 = i32::MAX as u64;
+/// The same for what a program asks for, which the kernel doubles (`sock_setsockopt`).
+const LARGEST_FIXED_BUFFER: u64 = LARGEST_BUFFER / 2;
+
 /// A buffer with room for the product twice: for a window that grows while losses are repaired.
 fn wanted(target: &Target, direction: Direction, share: f64) -> u64 {
     let product = target.product(direction).get() as f64;
-    let bytes = (2.0 * product / share).min(1e18) as u64;
-    bytes.next_power_of_two().max(1 << 20)
+    let bytes = (2.0 * product / share).min(LARGEST_BUFFER as f64) as u64;
+    bytes.next_power_of_two().clamp(1 << 20, LARGEST_BUFFER)
 }
 
 fn limit_of(window: Bytes, target: &Target) -> Rate {
@@ -94,7 +105,7 @@ fn megabits(rate: Rate) -> String {
 }
 
 fn is_enough(window: Bytes, target: &Target, direction: Direction) -> bool {
-    window >= target.product(direction)
+    window >= target.product(direction).min(limits::LARGEST_WINDOW)
 }
 
 /// What a maximum is worth, with the word that fits it.
@@ -191,6 +202,7 @@ fn fixed_buffer(
     if is_enough(window, target, direction) {
         return None;
     }
+    let wanted = wanted(target, direction, share).min(LARGEST_FIXED_BUFFER);
     let option = if direction == Direction::Receive { "SO_RCVBUF" } else { "SO_SNDBUF" };
     Some(finding! {
         cause: format!(
@@ -200,24 +212,44 @@ fn fixed_buffer(
         evidence: format!("{key} is {most}"),
         scope: Scope::Sometimes,
         direction: direction,
-        remedy: Remedy::Changes(vec![Change::setting(key, wanted(target, direction, share))]),
+        remedy: Remedy::Changes(vec![Change::setting(key, wanted)]),
         gain: Gain::NoForm("it concerns programs that set the option"),
+    })
+}
+
+fn largest_window(_: &Facts, target: &Target) -> Option<Finding> {
+    let product = target.product(Direction::Both);
+    (product > limits::LARGEST_WINDOW).then(|| finding! {
+        cause: format!(
+            "a connection has {} under way at most, which is {} over this round trip",
+            limits::LARGEST_WINDOW.rounded(), megabits(limit_of(limits::LARGEST_WINDOW, target))
+        ),
+        evidence: format!("the bandwidth-delay product is {}; a window of TCP is 65535 bytes, shifted by 14 at most", product.rounded()),
+        scope: Scope::Always,
+        direction: Direction::Both,
+        remedy: Remedy::Advice("use several connections, or depots on the way, which make the round trips short".to_owned(), None),
+        gain: Gain::NoForm("it is a limit of each connection"),
     })
 }
 
 fn memory(facts: &Facts, target: &Target) -> Option<Finding> {
     let memory = facts.host.memory?;
-    let wanted = target.product(Direction::Both).scale(1.0 / buffers::AUTOTUNED_SHARE);
-    if memory.held_bytes < memory.begins_bytes && memory.begins_bytes >= wanted.get() {
+    let window = target.product(Direction::Both).min(limits::LARGEST_WINDOW);
+    let wanted = window.scale(1.0 / buffers::AUTOTUNED_SHARE);
+    let is_short = memory.held_bytes >= memory.begins_bytes;
+    if !is_short && memory.begins_bytes >= wanted.get() {
         return None;
     }
+    let when = if is_short { "is" } else { "becomes" };
     let key = "net.ipv4.tcp_mem";
     let [_, pressure, _] = facts.host.three(key)?;
     let page = (memory.begins_bytes / pressure.max(1)).max(1);
     let begins = wanted.get().saturating_mul(4).max(memory.held_bytes.saturating_mul(2)) / page;
     let value = format!("{} {begins} {}", begins / 4 * 3, begins / 2 * 3);
     Some(finding! {
-        cause: "the kernel is short of memory for TCP: no window grows, and full ones shrink to four segments".to_owned(),
+        cause: format!(
+            "the kernel {when} short of memory for TCP: then no window grows, and full ones shrink to four segments"
+        ),
         evidence: format!(
             "all TCP sockets hold {}, and the kernel saves from {} on ({key})",
             Bytes::new(memory.held_bytes).rounded(), Bytes::new(memory.begins_bytes).rounded()
@@ -312,7 +344,7 @@ fn connection_tracking(facts: &Facts, _: &Target) -> Option<Finding> {
         evidence: format!("{count} connections of {most} ({key})"),
         scope: Scope::Sometimes,
         direction: Direction::Both,
-        remedy: Remedy::Changes(vec![Change::setting(key, most.saturating_mul(4))]),
+        remedy: Remedy::Changes(vec![Change::setting(key, most.saturating_mul(4).min(i32::MAX.into()))]),
         gain: Gain::NoForm("it concerns new connections"),
     })
 }

@@ -11,7 +11,7 @@ use crate::{
         Device, Discipline, Facts, KernelVersion, Memory, Path, Route, Socket,
         path::{Burst, Sent},
     },
-    finding::Remedy,
+    finding::{Finding, Remedy},
 };
 use std::collections::BTreeSet;
 
@@ -192,7 +192,8 @@ const PLANTED: [(&str, Plant); 65] = [
 
 /// Those whose facts need more words.
 #[rustfmt::skip]
-const PLANTED_TOO: [(&str, Plant); 9] = [
+const PLANTED_TOO: [(&str, Plant); 10] = [
+    ("largest-window", |f| { set(f, "net.ipv4.tcp_rmem", "4096 131072 2147483647"); set(f, "net.ipv4.tcp_wmem", "4096 16384 2147483647"); set(f, "net.core.rmem_max", "2147483647"); set(f, "net.core.wmem_max", "2147483647"); f.host.memory = None; device(f).line_rate_bps = None; }),
     ("sent-loss", |f| { let s = sent(f); s.loss = Some(1e-4); s.shape.loss_events = 10; }),
     ("sent-rate", |f| { let s = sent(f); s.rate_bps = Some(50_000_000); s.shape.steady_rtt_us = 150_000; }),
     ("acknowledgements", |_| {}),
@@ -210,6 +211,7 @@ fn target(id: &str) -> Target {
         "loss-and-window" => Target { loss: "0.01%".parse().unwrap(), ..target },
         "acknowledgements" => "1gbit/10mbit@90ms".parse().unwrap(),
         "governor" | "interrupts" => "10gbit@1ms".parse().unwrap(),
+        "largest-window" => "100gbit@90ms".parse().unwrap(),
         _ => target,
     }
 }
@@ -242,6 +244,35 @@ fn every_rule_has_a_planted_cause() {
     assert_eq!(planted, rules);
     assert_eq!(rules.len(), all().count(), "names are unique");
     assert!(all().all(|rule| !rule.about.is_empty() && !rule.source.is_empty()));
+}
+
+/// Settings of buffers are of C's `int`: the kernel refuses what does not fit (a 2 GB `tcp_rmem` became negative in
+/// bpftune's issue 36).
+#[test]
+fn no_target_asks_for_more_than_the_kernel_takes() {
+    for target in ["100gbit@300ms", "400gbit@600ms", "10tbit@2s"] {
+        let mut facts = tuned();
+        set(&mut facts, "net.core.rmem_max", "212992");
+        set(&mut facts, "net.core.wmem_max", "212992");
+        let target: Target = target.parse().unwrap();
+        let found = find(&facts, &target);
+        let ids: Vec<_> = found.iter().map(|finding| finding.id).collect();
+        for id in ["receive-buffer", "send-buffer", "largest-window", "fixed-send-buffer"] {
+            assert!(ids.contains(&id), "{id}: {ids:?}");
+        }
+        for change in found.iter().flat_map(Finding::changes) {
+            let command = change.command();
+            if command.contains("mem") && !command.contains("tcp_mem") {
+                let values = command.split(|c: char| !c.is_ascii_digit());
+                assert!(values.filter_map(|it| it.parse().ok()).all(|it: u64| it <= 0x7fff_ffff));
+            }
+        }
+        // Once all is done, nothing of it is left but TCP's own limit.
+        let fixed = found.iter().fold(facts, |facts, finding| finding.fixed(&facts));
+        let left: Vec<_> = find(&fixed, &target).iter().map(|finding| finding.id).collect();
+        assert!(!left.iter().any(|id| id.ends_with("-buffer")), "{left:?}");
+        assert!(left.contains(&"largest-window"));
+    }
 }
 
 /// Linux 5.10 repaired it, and 4.19.164, 5.4.85 and 5.9.16.

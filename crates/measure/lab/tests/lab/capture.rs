@@ -52,7 +52,7 @@ fn capture_agrees_with_the_record_of_a_lossy_run() {
         let mut wrong = Vec::new();
         let mut faults = results.manifest.invalid_reasons.clone();
         for (capture, file) in results.manifest.captures.iter().zip([&source, &sink]) {
-            // The kernel dropped copies that nobody fetched in time.
+            // The kernel dropped copies that were not fetched in time.
             faults.extend(capture.incomplete_reasons.clone());
             assert!(file.packets.iter().all(|packet| packet.kept <= 96), "snap length");
             assert!(file.packets.iter().all(|packet| packet.unix_ns > capture.zero_unix_ns));
@@ -86,8 +86,10 @@ fn capture_agrees_with_the_record_of_a_lossy_run() {
             let counts = [true, false].map(|outbound| {
                 source.segments(outbound).filter(|segment| segment.flags[n]).count()
             });
-            // Each end's, and again if the link took one or an acknowledgement came late.
-            assert!(counts.iter().all(|count| (1..=6).contains(count)), "{flag}: {counts:?}");
+            // Each end's, and again if the link took one.
+            if !counts.iter().all(|count| (1..=3).contains(count)) {
+                wrong.push(format!("{flag}: {counts:?}"));
+            }
         }
         Measured { wrong, faults }
     });

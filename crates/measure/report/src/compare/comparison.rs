@@ -50,8 +50,21 @@ pub struct Comparison {
     pub left_out: usize,
     /// Combinations of parameters that only one side has.
     pub uncommon: usize,
+    /// Sides with flows that the time limit cut off.
+    pub cut_off: Vec<CutOff>,
     /// The others.
     pub cells: Vec<ComparedCell>,
+}
+
+/// Flows of a side that the time limit cut off. Their goodput is of the time until then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CutOff {
+    /// The side.
+    pub side: String,
+    /// How many flows.
+    pub flows: usize,
+    /// Of how many.
+    pub of: usize,
 }
 
 /// What is compared at equal parameters.
@@ -97,7 +110,18 @@ impl Comparison {
         }
         let tests = decide(found.iter_mut().flat_map(|cell| &mut cell.differences));
         let (by, sides, left_out) = (compared.by, compared.sides.clone(), compared.left_out);
-        Ok(Self { by, sides, tests, left_out, uncommon, cells: found })
+        let cut_off = cut_off(&cells, &sides);
+        Ok(Self { by, sides, tests, left_out, uncommon, cut_off, cells: found })
+    }
+
+    /// What to know of flows that were cut off, a sentence for each side that has some.
+    pub fn cut_off_texts(&self) -> impl Iterator<Item = String> {
+        self.cut_off.iter().map(|CutOff { side, flows, of }| {
+            format!(
+                "{flows} of {of} flows of {side} were cut off at the time limit: goodput is of the time until then, and \
+                 completion times are not compared. A longer timeout lets them end"
+            )
+        })
     }
 
     /// A row for each difference, for other programs.
@@ -171,6 +195,26 @@ fn names(metrics: &[String]) -> Vec<Name> {
     metrics.iter().map(name).collect()
 }
 
+/// Flows that the time limit cut off, by side.
+fn cut_off(cells: &[Cell<'_>], sides: &[String]) -> Vec<CutOff> {
+    let of_side = |(n, side): (usize, &String)| {
+        let runs = || cells.iter().flat_map(|cell| &cell.sides[n]);
+        let flows = runs().map(|run| cut_off_flows(run)).sum();
+        let of = runs().map(|run| run.results.summary.flows.len()).sum();
+        (flows > 0).then(|| CutOff { side: side.clone(), flows, of })
+    };
+    sides.iter().enumerate().filter_map(of_side).collect()
+}
+
+fn cut_off_flows(run: &ComparedRun) -> usize {
+    run.results.summary.flows.iter().filter(|flow| flow.is_cut_off()).count()
+}
+
+/// Whether a metric is of flows that have ended alone.
+fn is_of_ends((entity, metric): &Name) -> bool {
+    metric.starts_with("completion_") || (entity != "run" && metric == "seconds")
+}
+
 fn compare(cell: &Cell<'_>, sides: &[String], asked: &[Name]) -> ComparedCell {
     let values: Vec<BTreeMap<Name, (&'static str, Vec<f64>)>> =
         cell.sides.iter().map(|runs| values(runs)).collect();
@@ -178,12 +222,16 @@ fn compare(cell: &Cell<'_>, sides: &[String], asked: &[Name]) -> ComparedCell {
     for name in asked {
         let sample = |side: usize| {
             let (unit, values) = values[side].get(name)?;
-            Some((*unit, Sample { side: sides[side].clone(), values: values.clone() }))
+            let is_cut =
+                is_of_ends(name) && cell.sides[side].iter().any(|run| cut_off_flows(run) > 0);
+            Some((*unit, is_cut, Sample { side: sides[side].clone(), values: values.clone() }))
         };
         let samples: Vec<_> = (0..sides.len()).filter_map(sample).collect();
-        for (n, (unit, a)) in samples.iter().enumerate() {
-            for (_, b) in &samples[n + 1..] {
-                differences.extend(Difference::new(&name.0, &name.1, unit, a, b));
+        for (n, (unit, a_is_cut, a)) in samples.iter().enumerate() {
+            for (_, b_is_cut, b) in &samples[n + 1..] {
+                let difference = Difference::new(&name.0, &name.1, unit, a, b);
+                let is_cut = *a_is_cut || *b_is_cut;
+                differences.extend(difference.map(|it| if is_cut { it.of_cut_off() } else { it }));
             }
         }
     }

@@ -33,6 +33,8 @@ pub enum Verdict {
     Deterministic,
     /// A side has fewer than two values.
     TooFew,
+    /// Flows of a side were cut off: only the quick ones have a completion time, so the means are not of the same flows.
+    CutOff,
 }
 
 impl Verdict {
@@ -44,6 +46,7 @@ impl Verdict {
             Self::Same => "same",
             Self::Deterministic => "deterministic",
             Self::TooFew => "too few values",
+            Self::CutOff => "cut off",
         }
     }
 }
@@ -174,6 +177,12 @@ impl Difference {
             a: of_a,
             b: of_b,
         })
+    }
+
+    /// The same without a test, since flows of a side were cut off.
+    #[must_use]
+    pub fn of_cut_off(self) -> Self {
+        Self { welch: None, mann_whitney: None, verdict: Verdict::CutOff, ..self }
     }
 
     /// The difference in percent of the first mean, with its interval: `-15 % (-17 to -13)`. Empty if that mean is zero.

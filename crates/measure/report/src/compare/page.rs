@@ -59,6 +59,7 @@ fn summary(comparison: &Comparison) -> Markup {
         @if comparison.uncommon > 0 {
             p.caveat { (comparison.uncommon) " combinations of parameters that only one has left out." }
         }
+        @for text in comparison.cut_off_texts() { p.caveat { (text) "." } }
         @if comparison.cells.len() > MOST_PANELS {
             p.caveat { "Figures show the first " (MOST_PANELS) " of " (comparison.cells.len()) " combinations of parameters." }
         }

@@ -18,6 +18,8 @@ struct Written<'a> {
     sources: &'a str,
     point: &'a [(&'a str, &'a str)],
     valid: bool,
+    /// Repeats below this goodput are cut off.
+    cut_below_bps: f64,
 }
 
 const USUAL: Written<'_> = Written {
@@ -27,6 +29,7 @@ const USUAL: Written<'_> = Written {
     sources: "0123456789",
     point: &[],
     valid: true,
+    cut_below_bps: 0.0,
 };
 
 impl Written<'_> {
@@ -51,10 +54,12 @@ impl Written<'_> {
         let hop =
             HopSummary { congestion_control: Some(self.control.into()), ..HopSummary::default() };
         let bytes = (goodput_bps / 8.0) as u64;
+        let is_cut = goodput_bps < self.cut_below_bps;
         let flow = FlowSummary {
             name: "file".into(),
             bytes,
-            bytes_expected: Some(bytes),
+            bytes_expected: Some(if is_cut { bytes + 1 } else { bytes }),
+            timed_out: is_cut,
             end_s: 1.0,
             seconds: Some(8e3 / goodput_bps),
             goodput_bps: Some(goodput_bps),
@@ -70,7 +75,9 @@ impl Written<'_> {
             let bytes = goodput_bps * time_s / 8.0;
             series.push(&Entity::Flow("file".into()), Quantity::ReceivedBytes, time_s, bytes);
         }
-        let metrics = Metrics { goodput_bps: Some(goodput_bps), ..Metrics::default() };
+        let completion_mean_s = (!is_cut).then_some(8e3 / goodput_bps);
+        let metrics =
+            Metrics { goodput_bps: Some(goodput_bps), completion_mean_s, ..Metrics::default() };
         let summary = Summary { flows: vec![flow], metrics, ..Summary::default() };
         let manifest = serde_json::from_value(manifest).unwrap();
         let files = OfferedFiles::default();
@@ -334,4 +341,25 @@ fn warm_up_is_left_out_of_what_is_compared() {
     assert!((one(0.5).a.mean / one(0.0).a.mean - 1.0).abs() < 1e-6, "{:?}", one(0.5));
     let refused = Comparison::read(&dirs, &query(5.0)).unwrap_err().to_string();
     assert!(refused.contains("--warm-up 5s leaves nothing"), "{refused}");
+}
+
+/// The mean over those that ended in time would make the slower side look quick (as a benchmark that took the time limit for
+/// a measurement: tsz's pull request 16836).
+#[test]
+fn completion_of_flows_that_were_cut_off_is_not_compared() {
+    let root = tempfile::tempdir().unwrap();
+    let quick = USUAL.repeats(&root.path().join("quick"), &[8e6, 8.1e6, 8.2e6, 8.3e6]);
+    let slow = Written { cut_below_bps: 7e6, ..USUAL };
+    let slow = slow.repeats(&root.path().join("slow"), &[1e6, 1.1e6, 8.2e6, 8.3e6]);
+    let metrics = vec!["goodput_bps".into(), "completion_mean_s".into()];
+    let query = ComparisonQuery { metrics, ..query(None) };
+    let found = Comparison::read(&[quick, slow], &query).unwrap();
+    let [goodput, completion] = &found.cells[0].differences[..] else { panic!("{found:?}") };
+    assert_eq!((goodput.verdict, found.tests), (Verdict::Chance, 1), "of one metric");
+    assert_eq!((completion.verdict, &completion.welch), (Verdict::CutOff, &None));
+    let texts: Vec<_> = found.cut_off_texts().collect();
+    assert!(
+        texts.len() == 1 && texts[0].starts_with("2 of 4 flows of slow were cut off"),
+        "{texts:?}"
+    );
 }

@@ -4,7 +4,7 @@
 use http::StatusCode;
 use protocol::{
     http::{Fault, Framing, ProxyError},
-    ticket::Ticket,
+    ticket::{Ticket, Verified},
 };
 use relay::rates::TransferLimits;
 use std::sync::Arc;
@@ -19,19 +19,22 @@ pub(crate) struct Allowance {
     pub rate: Option<Rate>,
     /// The ticket that grants it, and the highest rate of all its transfers.
     pub ticket: Option<(Arc<str>, Option<Rate>)>,
+    /// The key that has signed it.
+    pub key: Option<Arc<str>>,
 }
 
 impl Allowance {
     /// What a ticket grants.
-    pub(crate) fn of(ticket: &Ticket) -> Self {
+    pub(crate) fn of(Verified { ticket, key }: &Verified) -> Self {
         let Ticket { id, bytes, rate, total_rate, .. } = ticket;
         let of_ticket = Some((id.as_str().into(), *total_rate));
-        Self { bytes: *bytes, rate: *rate, ticket: of_ticket }
+        Self { bytes: *bytes, rate: *rate, ticket: of_ticket, key: Some(key.as_str().into()) }
     }
 
     /// What may hold a transfer to a rate.
     pub(crate) fn limits(&self) -> TransferLimits {
-        TransferLimits { granted: self.rate, upstream: None, ticket: self.ticket.clone() }
+        let (ticket, key) = (self.ticket.clone(), self.key.clone());
+        TransferLimits { granted: self.rate, upstream: None, ticket, key }
     }
 
     /// Sees whether a body of a known length is granted.

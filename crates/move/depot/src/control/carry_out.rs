@@ -2,7 +2,7 @@
 //! What commands do.
 
 use super::{
-    Answer, Command, Denial, Limit, Limited, Origin, Shunned, Which, draining,
+    Answer, Command, Denial, Limit, Limited, Origin, Policy, Shunned, Which, draining,
     kept::{Decisions, LEAST_BPS},
     sharing,
 };
@@ -12,7 +12,8 @@ use crate::{
     observe::{Live, Observer, Withdrawal},
     state::Shared,
 };
-use relay::rates::Rates;
+use protocol::session::SessionId;
+use relay::rates::{self, Rates};
 use units::Rate;
 
 /// Maximum number of transfers in one answer.
@@ -76,6 +77,13 @@ fn both(one: Answer, other: Answer) -> Answer {
         (Answer::Limited { is_there: one }, Answer::Limited { is_there: other }) => {
             Answer::Limited { is_there: one || other }
         }
+        (
+            Answer::Policy { transfers, sharing },
+            Answer::Policy { transfers: others, sharing: others_sharing },
+        ) => Answer::Policy {
+            transfers: transfers.saturating_add(others),
+            sharing: sharing.saturating_add(others_sharing),
+        },
         (one, _) => one,
     }
 }
@@ -100,7 +108,12 @@ fn carry_out_here(command: Command, origin: Origin, shared: &Shared) -> Answer {
             Err(error) => Answer::Error(error),
         },
         Command::Denied => Answer::Denied(shared.admission.denied.all()),
+        Command::Limit {
+            whose: whose @ (Limited::Transfer(_) | Limited::Session(_)),
+            rate_bps,
+        } => limit_running(&whose, rate_bps, shared),
         Command::Limit { whose, rate_bps } => limit(&whose, rate_bps, &shared.admission.rates),
+        Command::Policy { whose, policy, rate_bps } => set_policy(&whose, policy, rate_bps, shared),
         Command::Limits => Answer::Limits(limits(&shared.admission)),
         Command::Draining => Answer::Draining(draining::own(shared)),
         Command::Share(elsewhere) if origin == Origin::Successor => {
@@ -137,21 +150,88 @@ fn deny(who: &Shunned, seconds: u64, why: String, shared: &Shared) -> Answer {
     Answer::Ended(ended)
 }
 
+/// The numbers of a transfer, or of a session's transfers.
+fn running(whose: &Limited, shared: &Shared) -> Result<Vec<u64>, String> {
+    match whose {
+        Limited::Transfer(number) => Ok(vec![*number]),
+        Limited::Session(id) => {
+            let id: SessionId =
+                id.parse().map_err(|_| "that is not a session's name".to_owned())?;
+            let its = shared.observer.transfers(|live| live.is_of_session(id));
+            Ok(its.iter().map(|live| live.number).collect())
+        }
+        _ => Err("a policy is that of a transfer or session: name its number or name".to_owned()),
+    }
+}
+
+fn check_rate(rate_bps: Option<u64>) -> Result<Option<Rate>, String> {
+    match rate_bps {
+        Some(bps) if bps < LEAST_BPS => {
+            Err(format!("the lowest rate is {LEAST_BPS} bit/s. To stop it, end it"))
+        }
+        rate => Ok(rate.map(Rate::bits_per_second)),
+    }
+}
+
+/// Limits what is under way, and nothing that begins later.
+fn limit_running(whose: &Limited, rate_bps: Option<u64>, shared: &Shared) -> Answer {
+    let found = check_rate(rate_bps).and_then(|rate| Ok((rate, running(whose, shared)?)));
+    let (rate, numbers) = match found {
+        Ok(found) => found,
+        Err(error) => return Answer::Error(error),
+    };
+    let rates = &shared.admission.rates;
+    let is_there = numbers.iter().filter(|number| rates.set_transfer(**number, rate)).count() > 0;
+    tracing::info!(?whose, rate_bps, is_there, "rate of a transfer set by the operator");
+    Answer::Limited { is_there }
+}
+
+fn set_policy(whose: &Limited, policy: Policy, rate_bps: Option<u64>, shared: &Shared) -> Answer {
+    let set = || -> Result<Vec<bool>, String> {
+        let target = check_rate(rate_bps)?;
+        let by = match policy {
+            Policy::Fixed => {
+                return Err("a fixed rate needs a transport that does not give way to congestion, and depots relay TCP. Take \
+                     high, fair or low"
+                    .to_owned());
+            }
+            Policy::High => rates::Policy::High,
+            Policy::Fair => rates::Policy::Fair,
+            Policy::Low { minimum_bps } => {
+                check_rate(Some(minimum_bps))?;
+                let minimum = Rate::bits_per_second(minimum_bps);
+                if target.is_some_and(|target| target < minimum) {
+                    return Err("the minimum is more than the target rate".to_owned());
+                }
+                rates::Policy::Low { minimum }
+            }
+        };
+        let numbers = running(whose, shared)?.into_iter();
+        let set =
+            numbers.filter_map(|number| shared.admission.rates.set_policy(number, by, target));
+        Ok(set.collect())
+    };
+    match set() {
+        Ok(set) => {
+            let sharing = set.iter().filter(|shares| **shares).count();
+            tracing::info!(
+                ?whose,
+                ?policy,
+                rate_bps,
+                transfers = set.len(),
+                "policy set by the operator"
+            );
+            Answer::Policy { transfers: set.len(), sharing }
+        }
+        Err(error) => Answer::Error(error),
+    }
+}
+
 fn limit(whose: &Limited, rate_bps: Option<u64>, rates: &Rates) -> Answer {
     let rate = rate_bps.map(Rate::bits_per_second);
-    if let Limited::Transfer(number) = whose {
-        if rate_bps.is_some_and(|bps| bps < LEAST_BPS) {
-            return Answer::Error(format!(
-                "the lowest rate is {LEAST_BPS} bit/s. To stop it, end it"
-            ));
-        }
-        let is_there = rates.set_transfer(*number, rate);
-        tracing::info!(number, rate_bps, is_there, "rate of a transfer set by the operator");
-        return Answer::Limited { is_there };
-    }
     let checked = Limit { whose: whose.clone(), rate_bps: rate_bps.unwrap_or(LEAST_BPS) }.check();
     let set = checked.and_then(|()| {
-        let sharer = sharing::sharer(whose).ok_or_else(|| "no client and no ticket".to_owned())?;
+        let sharer = sharing::sharer(whose).ok_or_else(|| "it begins no transfers".to_owned())?;
         rates.set(&sharer, rate).map_err(|error| error.to_string())
     });
     match set {

@@ -82,7 +82,12 @@ impl Limit {
             Limited::Ticket(id) if id.is_empty() || id.len() > MAX_ID_LEN => {
                 Err("that is not a ticket name (jti)".to_owned())
             }
-            Limited::Transfer(_) => Err("a transfer's limit ends with the transfer".to_owned()),
+            Limited::Key(id) if id.is_empty() || id.len() > MAX_ID_LEN => {
+                Err("that is not the name of a key (kid)".to_owned())
+            }
+            Limited::Transfer(_) | Limited::Session(_) => {
+                Err("a transfer's limit ends with the transfer".to_owned())
+            }
             _ => Ok(()),
         }
     }

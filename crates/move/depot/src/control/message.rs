@@ -44,7 +44,16 @@ pub enum Command {
         /// The rate in bit/s. `None` removes the limit.
         rate_bps: Option<u64>,
     },
-    /// List the rates that were set for clients and tickets.
+    /// Have a transfer or session share the rates of its client, ticket, key and depot by this policy.
+    Policy {
+        /// A transfer, or all transfers of a session.
+        whose: Limited,
+        /// How it shares.
+        policy: Policy,
+        /// Its target: the highest rate in bit/s. `None`: no limit of its own.
+        rate_bps: Option<u64>,
+    },
+    /// List the rates that were set for clients, tickets, keys and the depot.
     Limits,
     /// Say what is still under way, to the depot that has taken over.
     Draining,
@@ -88,14 +97,37 @@ pub enum Limited {
     Client(IpAddr),
     /// All transfers of the tickets of this name.
     Ticket(String),
+    /// All transfers of tickets that the key of this name (`kid`) has signed.
+    Key(String),
+    /// All transfers of the depot.
+    Depot,
     /// The transfer of this number.
     Transfer(u64),
+    /// The transfers of the session of this name, as 32 hexadecimal digits.
+    Session(String),
+}
+
+/// How a transfer shares rates with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    /// Its target, whatever the congestion: refused, as TCP gives way to congestion.
+    Fixed,
+    /// Twice the share of a fair one.
+    High,
+    /// An equal share.
+    Fair,
+    /// What others leave.
+    Low {
+        /// What it has at least, in bit/s, if an equal share is not less.
+        minimum_bps: u64,
+    },
 }
 
 /// A rate that was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// The client or ticket.
+    /// The client, ticket or key, or the depot.
     pub whose: Limited,
     /// In bit/s.
     pub rate_bps: u64,
@@ -144,8 +176,15 @@ pub enum Answer {
     },
     /// The rate applies to present and later transfers.
     Limited {
-        /// For clients and tickets always.
+        /// For all but transfers and sessions always.
         is_there: bool,
+    },
+    /// The policy applies to this many transfers.
+    Policy {
+        /// How many.
+        transfers: usize,
+        /// How many of them share a rate now. The policy of the others changes nothing until one is set.
+        sharing: usize,
     },
     /// The rates that were set.
     Limits(Vec<Limit>),

@@ -192,7 +192,9 @@ pub(super) fn sharer(whose: &Limited) -> Option<Sharer> {
     match whose {
         Limited::Client(address) => Some(Sharer::client(*address)),
         Limited::Ticket(id) => Some(Sharer::Ticket(id.as_str().into())),
-        Limited::Transfer(_) => None,
+        Limited::Key(id) => Some(Sharer::Key(id.as_str().into())),
+        Limited::Depot => Some(Sharer::Depot),
+        Limited::Transfer(_) | Limited::Session(_) => None,
     }
 }
 
@@ -201,5 +203,7 @@ pub(super) fn limited(of: Sharer) -> Limited {
     match of {
         Sharer::Client(address) => Limited::Client(address),
         Sharer::Ticket(id) => Limited::Ticket(id.to_string()),
+        Sharer::Key(id) => Limited::Key(id.to_string()),
+        Sharer::Depot => Limited::Depot,
     }
 }

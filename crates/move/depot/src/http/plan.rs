@@ -112,7 +112,7 @@ impl Plan {
 
     /// What the ticket holds a transfer to.
     pub(crate) fn allowance(&self) -> Allowance {
-        self.ticket().map(Allowance::of).unwrap_or_default()
+        self.verified().map(Allowance::of).unwrap_or_default()
     }
 
     /// The request as the next depot would pass it on: straight to what is behind it. Not where that depot

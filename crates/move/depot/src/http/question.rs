@@ -35,9 +35,18 @@ pub(crate) async fn ask<T: DeserializeOwned>(
     question: &str,
     limit: BodyLimit,
 ) -> io::Result<(T, bool)> {
+    ask_with_padding(hop, (question, 0), limit).await
+}
+
+/// The same with a request whose body is this many bytes of padding.
+pub(crate) async fn ask_with_padding<T: DeserializeOwned>(
+    hop: &mut UpstreamConnection,
+    (question, padding): (&str, u64),
+    limit: BodyLimit,
+) -> io::Result<(T, bool)> {
     let (next, is_tls) = (hop.key().peer.clone(), hop.stream.is_tls());
     let as_io = |fault: Fault| io::Error::other(fault.to_string());
-    let answer = health::ask(&mut hop.stream, question, limit).await;
+    let answer = health::ask_with_padding(&mut hop.stream, (question, padding), limit).await;
     let answer = answer.map_err(|error| match error {
         QuestionError::Head(_, came) if !is_tls && is_alert(&came) => {
             as_io(next_expects_tls(&next))

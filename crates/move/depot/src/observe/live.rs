@@ -204,6 +204,11 @@ impl Live {
         all.into_iter().flatten().find_map(found)
     }
 
+    /// Whether it is the session of this name.
+    pub(crate) fn is_of_session(&self, id: SessionId) -> bool {
+        self.asked.session == Some(id)
+    }
+
     /// Whether its request had a ticket of this name.
     pub(crate) fn has_ticket(&self, id: &str) -> bool {
         self.asked.ticket.as_ref().is_some_and(|ticket| ticket.id == id)

@@ -78,8 +78,7 @@ pub(crate) async fn carry_out(
     entry.asked_for(plan.asked_for);
     entry.by(plan.ticket.as_ref());
     let Plan { session, step, grant, asked_for, ticket } = plan;
-    let allowance = ticket.as_ref().map(|verified| Allowance::of(&verified.ticket));
-    let allowance = allowance.unwrap_or_default();
+    let allowance = ticket.as_ref().map(Allowance::of).unwrap_or_default();
     let opened = Opened { context, grant, asked_for, allowance: allowance.clone() };
     match step {
         OpenStep::Connect { hop, open } => opened.through(client, entry, hop, *open).await,

@@ -67,6 +67,11 @@ impl Keys {
         self.depot("", "local = true")
     }
 
+    /// The name of the key that signs.
+    pub fn kid(&self) -> String {
+        self.signer.kid().to_owned()
+    }
+
     pub fn route(&self, ticket: &Ticket, tail: &str) -> String {
         route(&self.signer, ticket, tail)
     }

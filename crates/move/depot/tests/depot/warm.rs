@@ -240,13 +240,89 @@ fn warm_connection_is_primed_once() {
         ("Longhaul-Prime: 99999999\r\n", 30 << 10),
         ("Longhaul-Prime: 18446744073709551616\r\n", 15),
         ("Longhaul-Prime: -1\r\n", 15),
-        ("Longhaul-Prime: 3\r\n", 15),
+        ("Longhaul-Prime: 3\r\n", 25),
         ("", 15),
     ] {
         let mut client = connect_from("127.0.0.2", depot.address);
         assert_eq!(length(&mut client, asked), expected, "{asked}");
         // Only the first answer: a hold request cannot serve as a download.
         assert_eq!(length(&mut client, asked), 15, "{asked}, again");
+    }
+}
+
+/// Sends a depot this many bytes to grow the window towards it; the answer's status and body.
+fn prime(mut client: &TcpStream, bytes: usize) -> (u16, String) {
+    write!(client, "PUT /lh1/hold HTTP/1.1\r\nHost: d\r\nKeep-Alive: timeout=60\r\n").unwrap();
+    write!(client, "Content-Length: {bytes}\r\n\r\n").unwrap();
+    // A depot that refuses does not read it all.
+    let _ = client.write_all(&vec![b' '; bytes]);
+    let head = read_head(client).expect("an answer");
+    let length = head.split("Content-Length: ").nth(1).and_then(|rest| rest.lines().next());
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    client.read_exact(&mut body).unwrap();
+    (status(&head), String::from_utf8(body).unwrap())
+}
+
+#[test]
+fn own_window_is_primed_once_and_as_allowed() {
+    let depot = Daemon::depot(
+        "admin.listen = \"127.0.0.1:0\"\ntrust.depots = [\"127.0.0.2/32\"]\n\
+         [[hop]]\npeer = \"127.0.0.2/32\"\nprime = \"30KB\"",
+    );
+    let ask = |client: &TcpStream, fields: &str| {
+        let mut client = client;
+        write!(client, "GET /lh1/hold HTTP/1.1\r\nHost: d\r\n{fields}\r\n").unwrap();
+        let head = read_head(client).expect("an answer");
+        let length = head.split("Content-Length: ").nth(1).and_then(|rest| rest.lines().next());
+        let mut body = vec![0; length.expect("it has a length").parse().unwrap()];
+        client.read_exact(&mut body).unwrap();
+        serde_json::from_slice::<serde_json::Value>(&body).unwrap()["takes"].as_u64()
+    };
+    // What it would send is what it takes.
+    for (asked, takes) in [("99999999", Some(30 << 10)), ("20000", Some(20_000)), ("0", None)] {
+        let client = connect_from("127.0.0.2", depot.address);
+        assert_eq!(ask(&client, &format!("Longhaul-Prime: {asked}\r\n")), takes, "{asked}");
+        let Some(takes) = takes else {
+            assert_eq!(prime(&client, 1).0, 413, "it was not told that it may");
+            continue;
+        };
+        let (code, body) = prime(&client, takes as usize);
+        assert_eq!((code, body.trim()), (200, "{\"idle_s\":60}"));
+        // The connection serves the next request, and is held for the time that was asked for last.
+        assert_eq!(ask(&client, ""), None);
+        assert_eq!(prime(&client, 1).0, 413, "a second time");
+        assert_eq!((&client).read(&mut [0]).unwrap_or(0), 0, "and it is closed");
+    }
+    let greedy = connect_from("127.0.0.2", depot.address);
+    assert_eq!(ask(&greedy, "Longhaul-Prime: 1000\r\n"), Some(1000));
+    assert_eq!(prime(&greedy, 1001).0, 413);
+    let stranger = connect_from("127.0.0.3", depot.address);
+    assert_eq!(prime(&stranger, 1).0, 403);
+    depot.await_log(&["403", "/lh1/hold"]);
+    until("nothing is held", || held(&depot) == 0);
+}
+
+#[test]
+fn depot_that_takes_no_prime_is_sent_none() {
+    // As versions before this one answer.
+    let old = Scripted::new(|mut stream, head| {
+        let mut head = Some(head.to_owned());
+        while let Some(request) = head {
+            assert!(request.starts_with("GET "), "{request}");
+            let hold = "HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{\"idle_s\":600}\n";
+            let answer = if request.contains("/lh1/hold ") { hold } else { SERVED };
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+            head = read_head(&stream);
+        }
+    });
+    let near = near("");
+    let origin = Scripted::answering(SERVED);
+    served(&near, &origin.route(&old.address.to_string(), "/"));
+    until("three are ready", || idle(&near) >= 3);
+    while let Some(head) = old.try_next_head() {
+        assert!(head.starts_with("GET "), "{head}");
     }
 }
 
@@ -257,8 +333,10 @@ fn warm_connections_have_grown_windows() {
     served(&near, &origin.route(&far.authority(), "/f"));
     until("three wait", || idle(&near) >= 3);
     // Of 10 segments of 64 KB at most at first, on loopback.
-    let grown = || sockets_that_sent(far.address.port(), 300 << 10);
+    let grown = || sockets_that_sent("sport", far.address.port(), 300 << 10);
     until("two of them carried what was asked for", || grown() >= 2);
+    let grown = || sockets_that_sent("dport", far.address.port(), 300 << 10);
+    until("and as much in the other direction", || grown() >= 2);
 }
 
 #[test]
@@ -266,7 +344,7 @@ fn grown_connection_serves_the_next_request() {
     let (near, far) = (near("prime = \"300KB\""), far());
     let route = Scripted::answering(SERVED).route(&far.authority(), "/f");
     warm_up(&near, &far);
-    let carried = || bytes_sent_by_sockets(far.address.port());
+    let carried = || bytes_sent_by_sockets("sport", far.address.port());
     let before = carried();
     let opened = before.iter().filter(|bytes| **bytes < 300 << 10).collect::<Vec<_>>();
     assert_eq!(
@@ -284,14 +362,15 @@ fn grown_connection_serves_the_next_request() {
     assert!(after.iter().sum::<u64>() > before.iter().sum(), "{before:?}, then {after:?}");
 }
 
-/// How many loopback connections of a port have sent this many bytes that were acknowledged.
-fn sockets_that_sent(port: u16, bytes: u64) -> usize {
-    bytes_sent_by_sockets(port).into_iter().filter(|sent| *sent >= bytes).count()
+/// How many loopback connections of a port have sent this many bytes that were acknowledged: from it (`sport`) or to it
+/// (`dport`).
+fn sockets_that_sent(end: &str, port: u16, bytes: u64) -> usize {
+    bytes_sent_by_sockets(end, port).into_iter().filter(|sent| *sent >= bytes).count()
 }
 
 /// The acknowledged bytes of each loopback connection of a port, the fewest first.
-fn bytes_sent_by_sockets(port: u16) -> Vec<u64> {
-    let listed = run("ss", "iproute2", &["-tinHO", &format!("sport = :{port}")]);
+fn bytes_sent_by_sockets(end: &str, port: u16) -> Vec<u64> {
+    let listed = run("ss", "iproute2", &["-tinHO", &format!("{end} = :{port}")]);
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
     let acked = |line: &str| line.split("bytes_acked:").nth(1)?.split(' ').next()?.parse().ok();
     let mut all: Vec<u64> = text.lines().filter_map(acked).collect();

@@ -8,7 +8,14 @@
 //!
 //! HTTP/1.1 200 OK                 for how long it gets it: until then both keep it
 //! Content-Length: 1048576
-//! {"idle_s":600}                  and spaces, which grow the window of the depot that answers
+//! {"idle_s":600,"takes":1048576}  and spaces, which grow the window of the depot that answers
+//!
+//! PUT /lh1/hold HTTP/1.1          and spaces, which grow the window of the depot that has connected: once, and at
+//! Keep-Alive: timeout=600         most `takes`. Without it nothing is sent
+//! Content-Length: 1048576
+//!
+//! HTTP/1.1 200 OK
+//! {"idle_s":600}
 //! ```
 
 use super::{Connection, Method, RequestHead, framing, rewrite::padded_answer};
@@ -26,9 +33,9 @@ pub const PADDING: [u8; 16 << 10] = [b' '; 16 << 10];
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 static PRIME: HeaderName = HeaderName::from_static("longhaul-prime");
 
-/// Whether a request asks to hold its connection.
+/// Whether a request asks to hold its connection, or grows the window of one.
 pub fn asks_hold(request: &RequestHead) -> bool {
-    request.target == HOLD && matches!(request.method, Method::Get | Method::Head)
+    request.target == HOLD && matches!(request.method, Method::Get | Method::Head | Method::Put)
 }
 
 /// For how long a connection is held while nothing is asked on it.
@@ -36,13 +43,21 @@ pub fn asks_hold(request: &RequestHead) -> bool {
 pub struct Hold {
     /// In seconds, from the end of an answer.
     pub idle_s: u32,
+    /// The longest body in bytes of one PUT, with which the depot that asks may grow its own window. 0: it may not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub takes: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 impl Hold {
     /// For so long; parts of a second are left out, so that the side that asks gives up no later than
     /// the one that answers.
     pub fn of(idle: Duration) -> Self {
-        Self { idle_s: u32::try_from(idle.as_secs()).unwrap_or(u32::MAX) }
+        Self { idle_s: u32::try_from(idle.as_secs()).unwrap_or(u32::MAX), takes: 0 }
     }
 
     /// For how long that is.
@@ -65,7 +80,7 @@ impl Hold {
         })?;
         let digits = !seconds.is_empty() && seconds.bytes().all(|b| b.is_ascii_digit());
         // More digits than fit are more time than anybody grants.
-        digits.then(|| Self { idle_s: seconds.parse().unwrap_or(u32::MAX) })
+        digits.then(|| Self { idle_s: seconds.parse().unwrap_or(u32::MAX), takes: 0 })
     }
 
     /// An answer whose body has `length` bytes, if that is more than what it says, of which it is the beginning; and
@@ -81,6 +96,14 @@ impl Hold {
 /// The field by which an answer of this length is asked for.
 pub fn prime(length: u64) -> (HeaderName, HeaderValue) {
     (PRIME.clone(), length.into())
+}
+
+/// The head of the request that carries `length` bytes to a depot, to grow the window of the one that sends it.
+pub fn own_prime(hold: Hold, host: &str, length: u64) -> String {
+    let idle_s = hold.idle_s;
+    format!(
+        "PUT {HOLD} HTTP/1.1\r\nHost: {host}\r\nKeep-Alive: timeout={idle_s}\r\nContent-Length: {length}\r\n\r\n"
+    )
 }
 
 /// Length in bytes of the answer that a request asks for. 0 without the field, or if its value is not a number.
@@ -117,6 +140,25 @@ mod tests {
         ] {
             assert_eq!(asked(fields), seconds, "{fields}");
         }
+    }
+
+    #[test]
+    fn depots_without_a_word_of_it_take_no_prime() {
+        let old: Hold = serde_json::from_str("{\"idle_s\":600}").unwrap();
+        assert_eq!((old.idle_s, old.takes), (600, 0));
+        let later = "{\"idle_s\":600,\"takes\":9,\"and\":\"more\"}";
+        let later: Hold = serde_json::from_str(later).unwrap();
+        assert_eq!((later.idle_s, later.takes), (600, 9));
+        assert_eq!(serde_json::to_string(&old).unwrap(), "{\"idle_s\":600}");
+    }
+
+    #[test]
+    fn own_prime_is_a_request_with_a_body() {
+        let text = own_prime(Hold { idle_s: 7, takes: 9 }, "d:3880", 5);
+        let (head, length) = RequestHead::parse(text.as_bytes()).unwrap().unwrap();
+        assert_eq!((length, head.framing()), (text.len(), super::super::Framing::Length(5)));
+        assert!(asks_hold(&head));
+        assert_eq!(Hold::asked(&head).map(|hold| hold.idle_s), Some(7));
     }
 
     #[test]

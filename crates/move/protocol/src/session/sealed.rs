@@ -76,7 +76,9 @@ impl fmt::Debug for PreSharedKey {
 }
 
 /// It was not sealed with the key that this end has, or was changed.
-const CANNOT_OPEN: Malformed = Malformed("a sealed record cannot be opened");
+const CANNOT_OPEN: Malformed = Malformed(
+    "an encrypted message cannot be opened: it was changed on the way, or has another key",
+);
 
 /// An initiator that has sent message 1.
 #[derive(Debug)]

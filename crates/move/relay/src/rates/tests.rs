@@ -176,6 +176,7 @@ fn transfer(number: u64, client: &Sharer) -> Transfer {
         number,
         client: client.clone(),
         ticket: None,
+        key: None,
         granted: None,
         upstream: None,
         memberships: Mutex::default(),
@@ -201,7 +202,7 @@ fn crowd_shares_the_rate_with_few_changes() {
             let (count, parts) = (crowd.transfers.len(), crowd.parts);
             let more = if step % 2 == 0 { count < target } else { random.next_u32() % 2 == 0 };
             if more {
-                crowd.enter(next, &Arc::new(transfer(next, &whose)));
+                crowd.enter(next, &Arc::new(transfer(next, &whose)), Policy::Fair);
                 next += 1;
             } else if let Some(number) = crowd.transfers.keys().next().copied() {
                 crowd.leave(number);
@@ -213,7 +214,8 @@ fn crowd_shares_the_rate_with_few_changes() {
             }
             let each: Vec<_> =
                 crowd.transfers.values().map(|t| locked(&t.held).of_client).collect();
-            assert!(each.iter().all(|part| *part == crowd.part()), "all have the same");
+            let share = crowd.division().map(|division| division.share(Policy::Fair));
+            assert!(each.iter().all(|part| *part == share), "all have the same");
             let sum: u64 = each.iter().flatten().map(|part| part.bps()).sum();
             assert!(sum <= RATE, "{sum} of {count}");
             let least = if count < 8 { RATE - count } else { RATE / 5 * 4 - count };
@@ -352,4 +354,82 @@ async fn transfers_of_another_process_take_shares() {
     assert_eq!(held(&b), Some(40));
     rates.set_elsewhere([].into());
     assert_eq!(all_held([&a, &b]), [Some(80), Some(80)]);
+}
+
+#[tokio::test]
+async fn key_and_depot_rates_are_shared() {
+    let (config, peers) = (Config::default(), Peers::new().await);
+    let rates = Rates::new(None);
+    let of = |key: Option<&str>| TransferLimits {
+        ticket: key.map(|key| (format!("of {key}").into(), None)),
+        key: key.map(Into::into),
+        ..TransferLimits::default()
+    };
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        streams.push(peers.both().await);
+    }
+    let begun: Vec<_> = [Some("k1"), Some("k1"), None]
+        .into_iter()
+        .zip(&streams)
+        .zip(1..)
+        .map(|((key, [a, up]), number)| {
+            let rate = rates.begin(number, if number == 1 { A } else { B }, of(key));
+            rate.hold(a, up, |ip| config.options(ip)).unwrap();
+            rate
+        })
+        .collect();
+    let now = || [&streams[0][0], &streams[1][0], &streams[2][0]].map(held);
+    rates.set(&Sharer::Key("k1".into()), Some(mbit(80))).unwrap();
+    assert_eq!(now(), [Some(40), Some(40), None], "two clients, one signer");
+    rates.set(&Sharer::Depot, Some(mbit(90))).unwrap();
+    assert_eq!(now(), [Some(30), Some(30), Some(30)]);
+    rates.set(&Sharer::Depot, Some(mbit(150))).unwrap();
+    assert_eq!(now(), [Some(40), Some(40), Some(50)], "the lowest applies");
+    assert_eq!(rates.all_set().len(), 2);
+    rates.set(&Sharer::Key("k1".into()), None).unwrap();
+    rates.set(&Sharer::Depot, None).unwrap();
+    assert_eq!(now(), [None; 3]);
+    drop(begun);
+    assert!(locked(&rates.0).crowds.is_empty());
+}
+
+#[tokio::test]
+async fn policies_divide_a_shared_rate() {
+    let (config, peers) = (Config::client_rate(80), Peers::new().await);
+    let rates = Rates::new(config.client_rate);
+    let ([a, a_up], [b, b_up], [c, c_up]) =
+        (peers.both().await, peers.both().await, peers.both().await);
+    let begin = |number, stream: &Stream, up: &Stream| {
+        let rate = rates.begin(number, A, limits(None));
+        rate.hold(stream, up, |ip| config.options(ip)).unwrap();
+        rate
+    };
+    let (first, second) = (begin(1, &a, &a_up), begin(2, &b, &b_up));
+    let now = || [&a, &b].map(held);
+    assert_eq!(rates.set_policy(1, Policy::High, None), Some(true));
+    assert_eq!(now(), [Some(53), Some(26)], "two parts of three");
+    assert_eq!(rates.set_policy(1, Policy::Low { minimum: mbit(10) }, None), Some(true));
+    assert_eq!(now(), [Some(10), Some(70)]);
+    // A minimum is at most an equal part, and a target applies in addition.
+    rates.set_policy(1, Policy::Low { minimum: mbit(70) }, None);
+    assert_eq!(now(), [Some(40), Some(40)]);
+    rates.set_policy(1, Policy::Low { minimum: mbit(10) }, None);
+    rates.set_policy(2, Policy::High, Some(mbit(20)));
+    assert_eq!(now(), [Some(10), Some(20)], "what it does not use is not given to others");
+    drop(second);
+    assert_eq!(held(&a), Some(80), "alone, it has all");
+    let third = begin(3, &c, &c_up);
+    assert_eq!([&a, &c].map(held), [Some(10), Some(70)]);
+    assert_eq!(rates.set_policy(1, Policy::Fair, None), Some(true));
+    assert_eq!([&a, &c].map(held), [Some(40), Some(40)]);
+    assert_eq!(rates.set_policy(9, Policy::High, None), None);
+    // A rate that is set later is shared by the policy, too.
+    rates.replace(None);
+    assert_eq!(rates.set_policy(3, Policy::High, None), Some(false));
+    assert_eq!([&a, &c].map(held), [None, None]);
+    rates.set(&Sharer::Depot, Some(mbit(90))).unwrap();
+    assert_eq!([&a, &c].map(held), [Some(30), Some(60)]);
+    drop((first, third));
+    assert!(locked(&rates.0).crowds.is_empty());
 }

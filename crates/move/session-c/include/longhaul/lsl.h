@@ -40,17 +40,29 @@ extern "C" {
 #define LSL_WAIT 11           /* number: 1 if lsl_connect waits until both ends have greeted each other; default 0 */
 #define LSL_DIGEST 12         /* number: LSL_DIGEST_..., what both ends also compare of the whole; lsl_connect decides */
 #define LSL_ENCRYPT 13        /* number: 0 not to encrypt a session with LSL_SECRET from end to end; lsl_connect decides */
+#define LSL_SEND_FILE 14      /* number: descriptor of a file to send in place of what is written; write fails with EPIPE */
+#define LSL_RECEIVED_FILE 15  /* number: with LSL_STATE: descriptor of a file with all that was received and is kept */
+#define LSL_CONFIRM 16        /* number: 1 if LSL_SENT of the other end waits for lsl_confirm; default 0 */
 
 /* Further options of lsl_getsockopt. */
 #define LSL_ERROR 32      /* number: errno with which the session failed, or 0; reading it changes nothing */
 #define LSL_ERROR_TEXT 33 /* text with a zero byte: the reason, or "" */
 #define LSL_PEER_NOTE 34  /* bytes: LSL_NOTE of the other program; waits until both ends have greeted each other */
 #define LSL_LOCAL 35      /* text with a zero byte: "ADDRESS:PORT" after lsl_bind */
-#define LSL_SESSION 36    /* 16 bytes: the session's name, the same at both ends and in the logs of depots */
+#define LSL_SESSION 36    /* 16 bytes: the session's name, the same at both ends and in the logs of depots; can be set */
 
 #define LSL_SENT_DIGEST 37     /* bytes: LSL_DIGEST of what was sent; none without one, or before LSL_SENT */
 #define LSL_RECEIVED_DIGEST 38 /* bytes: of what was received; none without one, or before the end was read */
 #define LSL_ENCRYPTED 39       /* number: 1 if the session is encrypted from end to end; waits as LSL_PEER_NOTE does */
+#define LSL_STATE 40           /* bytes, at most LSL_STATE_BYTES: with which another process continues; waits likewise */
+
+/*
+ * LSL_STATE can be set, too: lsl_connect then continues that session, and so does the first lsl_accept. Anyone who has it can
+ * do that: keep it in a file that no one else can read. Bytes that were written and not read at the other end have gone
+ * with their process: only LSL_SEND_FILE can send them again. The session must not have expired at the other end
+ * (LSL_PATIENCE there).
+ */
+#define LSL_STATE_BYTES 1024
 
 /* Values of LSL_DIGEST: none, 32 bytes, 16 bytes. BLAKE3 is always compared. */
 #define LSL_DIGEST_NONE 0
@@ -102,31 +114,41 @@ int lsl_getsockopt(int fd, int option, void *value, size_t *length);
 
 /*
  * Begins a session with "HOST:PORT", where somebody listens for sessions, or "tcp:HOST:PORT", a plain TCP server
- * behind at least one depot. It returns at once and the program may write, unless LSL_WAIT is set. A session that
- * fails later gives ECONNRESET to read, and the reason as LSL_ERROR.
+ * behind at least one depot. "meet:" is a meeting with the end that has bound that: at the last depot of LSL_VIA, by the same
+ * LSL_SESSION. It returns at once and the program may write, unless LSL_WAIT is set. A session that fails later gives ECONNRESET to read, and the reason as LSL_ERROR.
  * Errors: EINVAL, EFAULT, EISCONN, EOPNOTSUPP, EBADF, ENOTSOCK; with LSL_WAIT also ECONNREFUSED, ETIMEDOUT,
  * EHOSTUNREACH, EACCES (refused by a depot, or by the other end for its secret), ECONNRESET, EBADMSG.
  */
 int lsl_connect(int fd, const char *destination);
 
 /*
- * Takes an address to listen at, "HOST:PORT". Port 0 takes a free one, see LSL_LOCAL.
+ * Takes an address to listen at, "HOST:PORT". Port 0 takes a free one, see LSL_LOCAL. With "meet:" lsl_listen goes to the
+ * last depot of LSL_VIA, where the other end comes with lsl_connect and the same LSL_SESSION. A name of 16 random bytes and
+ * LSL_SECRET keep others out.
  * Errors: EADDRINUSE, EADDRNOTAVAIL, EACCES, EINVAL, EFAULT, EBADF, ENOTSOCK.
  */
 int lsl_bind(int fd, const char *address);
 
 /*
  * Listens for sessions. The descriptor becomes readable for poll when one waits. At most backlog sessions wait.
- * After close of the descriptor, accepted sessions continue, and use the port until they are over.
- * Errors: EDESTADDRREQ (lsl_bind is missing), EISCONN, EBADF, ENOTSOCK.
+ * After close of the descriptor, accepted sessions continue, and use the port until they are over. A meeting has one session.
+ * Errors: EDESTADDRREQ (lsl_bind is missing), EOPNOTSUPP (LSL_STATE with a meeting), EINVAL, EISCONN, EBADF, ENOTSOCK.
  */
 int lsl_listen(int fd, int backlog);
 
 /*
  * The descriptor of a session that waits, or of the next one; with LSL_NONBLOCK or O_NONBLOCK on fd it does not wait.
- * Errors: EAGAIN, EINTR, ECONNABORTED, EINVAL (it does not listen), EMFILE, ENFILE, EBADF, ENOTSOCK.
+ * Errors: EAGAIN, EINTR, ECONNABORTED (also after the session of a meeting), EINVAL (it does not listen), EMFILE, ENFILE,
+ * EBADF, ENOTSOCK; of a meeting also those of lsl_connect with LSL_WAIT.
  */
 int lsl_accept(int fd, int flags);
+
+/*
+ * Says, with LSL_CONFIRM, that everything received is safe. It comes after the end was read. Without it the other end is told
+ * so when the program has read everything. A program that has not said it within LSL_PATIENCE fails its session.
+ * Errors: those of the session, as for lsl_connect; ENOTCONN, EBADF, ENOTSOCK.
+ */
+int lsl_confirm(int fd);
 
 /*
  * Waits for LSL_GREETED, LSL_SENT or LSL_OVER, at most timeout_ms milliseconds, or for any time if that is negative.

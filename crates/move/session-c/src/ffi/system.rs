@@ -5,7 +5,7 @@ use libc::{c_int, sigset_t};
 use std::{
     io,
     mem::MaybeUninit,
-    os::fd::{AsRawFd, OwnedFd},
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
     ptr,
 };
 use tokio::io::{Interest, unix::AsyncFd};
@@ -19,6 +19,15 @@ pub(super) fn set_errno(errno: c_int) {
 pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an owned descriptor is open, and stays the same one until it is dropped.
     Ok(unsafe { AsyncFd::register_with_interest(fd, interest) }?)
+}
+
+/// A copy of one of the program's descriptors, which exec closes.
+pub(crate) fn duplicate(fd: c_int) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: it is not -1. The program keeps it open during the call; where it does not, the call fails with EBADF.
+    unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()
 }
 
 /// Bytes that a socket's peer has not read, with what they take in the kernel; 0 if there are none.

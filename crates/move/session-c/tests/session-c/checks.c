@@ -350,6 +350,94 @@ static void closed(void)
     close(ends[1]);
 }
 
+/* The other end hears that all has arrived when this program says so. */
+static void by_hand(void)
+{
+    char scrap[8];
+    int listener = bound(0), fd, accepted;
+
+    number(listener, LSL_CONFIRM, 1);
+    CHECK(lsl_listen(listener, 1) == 0);
+    fd = connected(local);
+    CHECK((accepted = lsl_accept(listener, 0)) >= 0);
+    CHECK(write(fd, "all", 3) == 3 && shutdown(fd, SHUT_WR) == 0);
+    CHECK(read(accepted, scrap, sizeof scrap) == 3 && read(accepted, scrap, sizeof scrap) == 0);
+    FAILS(lsl_wait(fd, LSL_SENT, 200), ETIMEDOUT);
+    FAILS(lsl_confirm(listener), ENOTCONN);
+    CHECK(lsl_confirm(accepted) == 0 && lsl_wait(fd, LSL_SENT, -1) == 0);
+    CHECK(shutdown(accepted, SHUT_WR) == 0 && read(fd, scrap, sizeof scrap) == 0);
+    CHECK(lsl_wait(fd, LSL_OVER, -1) == 0 && lsl_wait(accepted, LSL_OVER, -1) == 0);
+}
+
+/* A file is sent in place of what is written; a state is taken only as it was given. */
+static void files(void)
+{
+    char got[16], state[LSL_STATE_BYTES];
+    size_t size = sizeof state;
+    FILE *file = tmpfile();
+    int listener = listening(0), fd = lsl_socket(0), wrong = lsl_socket(0), accepted;
+
+    CHECK(file != NULL && fputs("content", file) >= 0 && fflush(file) == 0);
+    FAILS(lsl_setsockopt(wrong, LSL_STATE, "lhs", 3), EINVAL);
+    number(wrong, LSL_RECEIVED_FILE, (uint64_t)fileno(file));
+    FAILS(lsl_connect(wrong, local), EINVAL);
+    number(fd, LSL_SEND_FILE, (uint64_t)fileno(file));
+    fclose(file);
+    CHECK(lsl_connect(fd, local) == 0);
+    CHECK(send(fd, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+    CHECK((accepted = lsl_accept(listener, 0)) >= 0);
+    CHECK(read(accepted, got, sizeof got) == 7 && memcmp(got, "content", 7) == 0);
+    CHECK(lsl_getsockopt(fd, LSL_STATE, state, &size) == 0 && size > 48 && size <= sizeof state);
+    CHECK(lsl_setsockopt(wrong, LSL_STATE, state, size) == 0);
+    FAILS(lsl_setsockopt(wrong, LSL_STATE, state, size - 1), EINVAL);
+    FAILS(lsl_setsockopt(wrong, LSL_SESSION, got, 15), EINVAL);
+    CHECK(lsl_setsockopt(wrong, LSL_SESSION, "another session!", 16) == 0);
+    FAILS(lsl_connect(wrong, local), EINVAL);
+    CHECK(read(accepted, got, sizeof got) == 0 && shutdown(accepted, SHUT_WR) == 0);
+    CHECK(lsl_wait(fd, LSL_OVER, -1) == 0);
+    size = sizeof state;
+    FAILS(lsl_getsockopt(fd, LSL_STATE, state, &size), EINVAL);
+}
+
+/* Two ends meet at a depot: meeting ADDRESS. */
+static void meeting(const char *depot)
+{
+    static const char name[] = "sixteen bytes so";
+    char got[16], other[16];
+    size_t size = sizeof got;
+    int waits = lsl_socket(0), comes = lsl_socket(0), accepted;
+
+    /* Without a depot, and without a name. */
+    CHECK(lsl_setsockopt(comes, LSL_SESSION, name, 16) == 0);
+    FAILS(lsl_connect(comes, "meet:"), EINVAL);
+    CHECK(lsl_setsockopt(waits, LSL_VIA, depot, strlen(depot)) == 0 && lsl_bind(waits, "meet:") == 0);
+    FAILS(lsl_listen(waits, 1), EINVAL);
+    FAILS(lsl_getsockopt(waits, LSL_LOCAL, got, &size), EINVAL);
+    FAILS(lsl_bind(waits, "meet:"), EINVAL);
+    FAILS(lsl_connect(waits, "meet:"), EOPNOTSUPP);
+
+    CHECK(lsl_setsockopt(waits, LSL_SESSION, name, 16) == 0 && lsl_setsockopt(waits, LSL_SECRET, "right", 5) == 0);
+    CHECK(lsl_listen(waits, 1) == 0);
+    CHECK(lsl_setsockopt(comes, LSL_VIA, depot, strlen(depot)) == 0);
+    CHECK(lsl_setsockopt(comes, LSL_SECRET, "right", 5) == 0 && lsl_setsockopt(comes, LSL_NOTE, "hello", 5) == 0);
+    CHECK(lsl_connect(comes, "meet:") == 0);
+    CHECK((accepted = lsl_accept(waits, 0)) >= 0);
+    size = sizeof got;
+    CHECK(lsl_getsockopt(accepted, LSL_PEER_NOTE, got, &size) == 0 && size == 5 && memcmp(got, "hello", 5) == 0);
+    size = sizeof got;
+    CHECK(lsl_getsockopt(accepted, LSL_SESSION, got, &size) == 0 && memcmp(got, name, 16) == 0);
+    size = sizeof other;
+    CHECK(lsl_getsockopt(comes, LSL_SESSION, other, &size) == 0 && memcmp(got, other, 16) == 0);
+    CHECK(write(comes, "ping", 4) == 4 && read(accepted, got, sizeof got) == 4);
+    CHECK(write(accepted, "pong!", 5) == 5 && read(comes, got, sizeof got) == 5);
+    CHECK(shutdown(comes, SHUT_WR) == 0 && shutdown(accepted, SHUT_WR) == 0);
+    CHECK(read(comes, got, sizeof got) == 0 && read(accepted, got, sizeof got) == 0);
+    CHECK(lsl_wait(comes, LSL_OVER, -1) == 0 && lsl_wait(accepted, LSL_OVER, -1) == 0);
+    /* It has taken place. */
+    FAILS(lsl_accept(waits, 0), ECONNABORTED);
+    close(waits);
+}
+
 /* An echo server goes away: killed ADDRESS [half]. */
 static void killed(const char *address, int is_half)
 {
@@ -379,10 +467,15 @@ int main(int argc, char **argv)
         void (*check)(void);
     } all[] = {{"close_early", close_early}, {"wrong_calls", wrong_calls}, {"refused", refused},
                {"secrets", secrets},         {"polling", polling},         {"pressure", pressure},
-               {"unread", unread},           {"closed", closed},   {"digests", digests}};
+               {"unread", unread},           {"closed", closed},         {"digests", digests},
+               {"by_hand", by_hand},       {"files", files}};
     size_t i;
     /* A check that waits forever fails. */
     alarm(120);
+    if (argc > 2 && strcmp(argv[1], "meeting") == 0) {
+        meeting(argv[2]);
+        return 0;
+    }
     if (argc > 2) {
         killed(argv[2], argc > 3);
         return 0;

@@ -15,14 +15,14 @@ use std::{
     thread,
 };
 
-fn bytes(length: usize, seed: u64) -> Vec<u8> {
+pub(super) fn bytes(length: usize, seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; length];
     Pcg64Mcg::seed_from_u64(seed).fill_bytes(&mut bytes);
     bytes
 }
 
 /// A program that is killed when a test is over.
-struct Program(Child);
+pub(super) struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
@@ -32,7 +32,7 @@ impl Drop for Program {
 }
 
 impl Program {
-    fn start(name: &str, arguments: &[&str]) -> Self {
+    pub(super) fn start(name: &str, arguments: &[&str]) -> Self {
         let path = if name == "checks" { checks().to_owned() } else { example(name) };
         let mut command = with_library(&path);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -56,11 +56,20 @@ impl Program {
     }
 
     /// Waits for its good end.
-    fn succeed(mut self) {
+    pub(super) fn succeed(mut self) {
         let mut said = String::new();
         self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         let status = self.0.wait().unwrap();
         assert!(status.success(), "{status}: {said}");
+    }
+
+    /// Waits for its bad end; what it said.
+    pub(super) fn fails(mut self) -> String {
+        let mut said = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let status = self.0.wait().unwrap();
+        assert_eq!(status.code(), Some(1), "{said}");
+        said
     }
 
     fn signal(&self, signal: Signal) {

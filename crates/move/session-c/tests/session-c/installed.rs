@@ -128,6 +128,16 @@ fn digest_is_that_of_the_connecting_end_at_both_ends() {
 }
 
 #[test]
+fn other_end_hears_when_the_program_confirms() {
+    check("by_hand");
+}
+
+#[test]
+fn file_is_sent_in_place_of_what_is_written() {
+    check("files");
+}
+
+#[test]
 fn bytes_written_before_close_arrive() {
     check("closed");
 }

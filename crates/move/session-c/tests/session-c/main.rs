@@ -3,6 +3,8 @@
 
 mod examples;
 mod installed;
+mod kept;
+mod meetings;
 
 use host::Lack;
 use std::{

@@ -9,7 +9,10 @@ use std::{
     sync::{Arc, MutexGuard, PoisonError},
     time::Duration,
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::timeout};
+
+/// How long a further connection waits to be allowed.
+const ALLOWED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A connection while it is driven. When it is dropped, the session is told so.
 #[derive(Debug)]
@@ -117,6 +120,7 @@ impl Core {
             // Before the handshake's end an initiator may have sent something already.
             self.pause(&mut state);
         }
+        state.wake();
         drop(state);
         self.wake_writers();
     }
@@ -139,11 +143,13 @@ impl Core {
         Ok(())
     }
 
-    /// Whether a further connection may join.
-    pub(crate) fn takes_another(&self) -> bool {
-        let state = self.state();
-        matches!(&state.phase, Phase::Open(duplex) if duplex.takes_another())
-            && state.failure.is_none()
+    /// Whether a further connection may join. It may come before what allows it: that is under way on another connection.
+    pub(crate) async fn takes_another(&self) -> bool {
+        let takes = |state: &mut State| {
+            matches!(&state.phase, Phase::Open(duplex) if duplex.takes_another()).then_some(())
+        };
+        let taken = timeout(ALLOWED_WITHIN, poll_fn(|context| self.poll(context, takes))).await;
+        matches!(taken, Ok(Ok(())))
     }
 
     /// Whether several connections may be used at once.

@@ -5,12 +5,20 @@ use super::{
     bytes, listener, options, read_all, refusing_address, route,
     wire::{Mishap, Wire, number},
 };
-use longhaul_session::{ListenOptions, Listener, Options, Outgoing, Session, State, StoredFile};
+use longhaul_session::{
+    ListenOptions, Listener, Options, Outgoing, Session, State, Stored, StoredFile,
+};
 use protocol::session::{GROUP, Prefix, group_start};
 use std::{
     fs::File,
-    io::Write,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    io::{self, Write},
+    sync::{
+        Arc,
+        atomic::{
+            AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
+    },
     time::Duration,
 };
 use tokio::time::timeout;
@@ -173,6 +181,57 @@ async fn both_ends_restart_and_continue_from_their_states() {
     session.sent().await.unwrap();
     let twice = wire.carried.load(Relaxed) + state.received.offset - content.len() as u64;
     assert!(twice < GROUP, "{twice} bytes more than the rest");
+}
+
+/// Content that grows.
+#[derive(Debug)]
+struct Growing {
+    bytes: Vec<u8>,
+    length: AtomicU64,
+}
+
+impl Stored for Growing {
+    fn length(&self) -> u64 {
+        self.length.load(SeqCst)
+    }
+
+    fn grows(&self) -> bool {
+        true
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let from = offset as usize;
+        assert!(offset + buffer.len() as u64 <= self.length(), "it is not there yet");
+        buffer.copy_from_slice(&self.bytes[from..from + buffer.len()]);
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stored_content_grows_over_lost_connections_until_its_end() {
+    let listener = listener().await;
+    let growing = Arc::new(Growing { bytes: bytes(1_500_000, 9), length: AtomicU64::new(0) });
+    let outgoing = Outgoing::Stored(Arc::clone(&growing) as Arc<dyn Stored>);
+    let mishap = |n| if n < 3 { Mishap::Cut(300_000) } else { Mishap::None };
+    let wire = Wire::to(listener.local_addr(), mishap).await;
+    let hasty = Options { longest_wait: Duration::from_millis(30), ..options() };
+    let session = Session::send(vec![route(wire.address)], outgoing, hasty);
+    let accepted = listener.accept().await.accept(options()).await.unwrap();
+    accepted.end();
+    let mut received = Vec::new();
+    for length in [1, GROUP, GROUP + 1, 700_000, 1_500_000] {
+        growing.length.store(length, SeqCst);
+        session.grown();
+        while (received.len() as u64) < length {
+            received.extend(accepted.chunk().await.unwrap().expect("it is not over"));
+        }
+    }
+    assert!(timeout(Duration::from_millis(50), session.sent()).await.is_err());
+    session.end();
+    assert_eq!(accepted.chunk().await.unwrap(), None);
+    assert!(received == growing.bytes);
+    session.sent().await.unwrap();
+    assert!(wire.connections.load(Relaxed) > 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

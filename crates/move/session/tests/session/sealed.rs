@@ -98,7 +98,6 @@ async fn cut_or_changed_data_is_resent_on_another_connection() {
         let listener = listener(b"a code").await;
         let content = bytes(1_000_000 + number(seed, 1_000_000) as usize, seed);
         let mishap = move |n| {
-            // HELLO stays unchanged: a changed one is answered with "the code is wrong", and the session fails.
             let at = 1000 + number(seed ^ n << 16, 400_000);
             match number(seed ^ n << 8, 3) {
                 _ if n >= 4 => Mishap::None,
@@ -167,6 +166,49 @@ async fn replayed_records_neither_open_nor_end_sessions() {
     assert_eq!(session.statistics().connections, connections, "the session was disturbed");
 }
 
+/// Bytes before the first sealed message in each direction: OPEN and ANSWER.
+fn before_sealed() -> [u64; 2] {
+    let open = Open::new(SessionId([9; 16]), Vec::new(), Target::End).to_bytes().unwrap();
+    let answer = Answer::of(StatusCode::OK, "end".parse().unwrap()).to_bytes().unwrap();
+    [open.len() as u64, answer.len() as u64]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_bit_in_a_first_sealed_message_is_tried_again() {
+    let [open, answer] = before_sealed();
+    // The record's type, how it begins, the ephemeral key, the encrypted record.
+    for at in [0, 4, 9, 50, 90] {
+        for mishap in [Mishap::Flip(open + at), Mishap::FlipBack(answer + at)] {
+            let listener = listener(b"a code").await;
+            let first = move |n| if n == 0 { mishap } else { Mishap::None };
+            let wire = Wire::to(listener.local_addr(), first).await;
+            exchange(&wire, &listener, (b"content", b"answer"), true).await;
+            assert!(wire.connections.load(Relaxed) > 1, "{mishap:?} changes nothing");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bits_that_always_change_end_the_session_with_the_cause() {
+    let [open, answer] = before_sealed();
+    for (mishap, most) in [(Mishap::Flip(open + 50), 5), (Mishap::FlipBack(answer + 50), 1000)] {
+        let listener = listener(b"a code").await;
+        let wire = Wire::to(listener.local_addr(), move |_| mishap).await;
+        let impatient = Options { patience: Duration::from_secs(1), ..with(b"a code", true) };
+        let session = Session::connect(vec![route(wire.address)], impatient);
+        let accepting = tokio::spawn(async move {
+            let accepted = listener.accept().await.accept(options()).await.unwrap();
+            let _ = read_all(&accepted).await;
+        });
+        let error = timeout(LIMIT, session.greeted()).await.unwrap().unwrap_err();
+        accepting.abort();
+        let text = error.to_string();
+        assert!(text.contains("path") || text.contains("on the way"), "{mishap:?}: {text}");
+        let connections = wire.connections.load(Relaxed);
+        assert!((2..=most).contains(&connections), "{mishap:?}: {connections} connections");
+    }
+}
+
 /// What an acceptor answers to a first message that holds these bytes, behind ANSWER.
 async fn answer_to(listener: &Listener, start: SealedStart, first: &[u8]) -> Vec<u8> {
     let session = SessionId([9; 16]);
@@ -213,8 +255,12 @@ async fn answers_that_are_not_sealed_do_not_end_the_session() {
             ended(EndCode::Malformed),
             record(RecordKind::Welcome, &[0; 40]),
             record(RecordKind::Sealed, &[0; 80]),
-            ended(EndCode::WrongProof),
-        ] {
+            ended(EndCode::UnknownSession),
+        ]
+        .into_iter()
+        // One could come from a changed byte.
+        .chain(std::iter::repeat_n(ended(EndCode::WrongProof), 5))
+        {
             let (mut stream, _) = stranger.accept().await.unwrap();
             let mut head = [0; 64];
             stream.read_exact(&mut head).await.unwrap();

@@ -28,8 +28,10 @@ pub enum Mishap {
     None,
     /// It breaks after this number of bytes to the acceptor.
     Cut(u64),
-    /// The bit of the byte at this offset to the acceptor is turned.
+    /// A bit of the byte at this offset to the acceptor is turned.
     Flip(u64),
+    /// A bit of the byte at this offset from the acceptor is turned.
+    FlipBack(u64),
     /// It takes connections, and passes nothing on.
     Hole,
     /// It stays, and passes nothing on after this number of bytes to the acceptor.
@@ -102,7 +104,11 @@ async fn pass(
         move |piece: &[u8]| seen.lock().unwrap()[number][direction].extend_from_slice(piece)
     };
     let up = copy(from_client, to_server, mishap, carried, see(0));
-    let down = copy(from_server, to_client, Mishap::None, Arc::default(), see(1));
+    let back = match mishap {
+        Mishap::FlipBack(at) => Mishap::Flip(at),
+        _ => Mishap::None,
+    };
+    let down = copy(from_server, to_client, back, Arc::default(), see(1));
     if let Mishap::Cut(_) = mishap {
         // Where one direction breaks, both do.
         let down = async {

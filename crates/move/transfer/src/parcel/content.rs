@@ -3,7 +3,8 @@
 
 use super::{
     date::Date,
-    note::{Kind, Note},
+    follow::{Follow, Followed},
+    note::{Kind, MAX_HEADER, Note},
     tree::StoredTree,
 };
 use crate::{
@@ -19,7 +20,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use tokio::sync::oneshot;
+use units::Bytes;
 
 /// What is sent.
 pub enum Parcel {
@@ -27,6 +28,8 @@ pub enum Parcel {
     Path(PathBuf),
     /// The bytes of a pipe.
     Pipe(Box<dyn Read + Send>),
+    /// A file that is still written, until a rule ends it. Not for a depot's store.
+    Growing(PathBuf, Follow),
 }
 
 impl fmt::Debug for Parcel {
@@ -34,6 +37,9 @@ impl fmt::Debug for Parcel {
         match self {
             Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
             Self::Pipe(_) => f.write_str("Pipe"),
+            Self::Growing(path, follow) => {
+                f.debug_tuple("Growing").field(path).field(follow).finish()
+            }
         }
     }
 }
@@ -49,6 +55,7 @@ pub(super) struct Opened {
     pub content: Content,
     pub note: Note,
     pub watched: Option<Watched>,
+    pub followed: Option<Arc<Followed>>,
 }
 
 /// Opens and describes the content.
@@ -56,17 +63,15 @@ pub(super) fn open(parcel: Parcel, name: Option<String>) -> Result<Opened, Error
     let path = match parcel {
         Parcel::Pipe(pipe) => {
             let note = Note { name, ..Note::of(Kind::Pipe) };
-            return Ok(Opened { content: Content::Pipe(pipe), note, watched: None });
+            let content = Content::Pipe(pipe);
+            return Ok(Opened { content, note, watched: None, followed: None });
         }
         Parcel::Path(path) => path,
+        Parcel::Growing(path, follow) => return open_growing(&path, follow, name),
     };
     let failed = |error| Error::file("read", &path, error);
     let data = looked_at(&path)?;
-    let whole = path.canonicalize().map_err(failed)?;
-    let own = whole.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-    let name = name.or(own).ok_or_else(|| {
-        Error::Usage(format!("{}: its name is not UTF-8. Name it: --name", path.display()))
-    })?;
+    let name = name_of(&path, name)?;
     let (kind, stored, watched): (_, Arc<dyn Stored>, _) = if data.is_dir() {
         (Kind::Directory, Arc::new(StoredTree::list(&path)?), None)
     } else if data.is_file() {
@@ -81,7 +86,37 @@ pub(super) fn open(parcel: Parcel, name: Option<String>) -> Result<Opened, Error
     };
     let (name, bytes, mode) = (Some(name), Some(stored.length()), Some(data.mode() & 0o777));
     let note = Note { name, bytes, mode, ..Note::of(kind) }.dated(Date::of(&data));
-    Ok(Opened { content: Content::Stored(stored), note, watched })
+    Ok(Opened { content: Content::Stored(stored), note, watched, followed: None })
+}
+
+/// Opens a file that is still written. Its note has nothing that changes while it grows.
+fn open_growing(path: &Path, follow: Follow, name: Option<String>) -> Result<Opened, Error> {
+    let failed = |error| Error::file("read", path, error);
+    if !looked_at(path)?.is_file() {
+        let text = "only a file can be followed";
+        return Err(Error::file("follow", path, std::io::Error::other(text)));
+    }
+    let name = name_of(path, name)?;
+    let file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.mode() & 0o777;
+    let header_last = follow.header_last.map(Bytes::get);
+    if header_last.is_some_and(|bytes| !(1..=MAX_HEADER).contains(&bytes)) {
+        return Err(Error::Usage("--header-last: 1B to 16MiB".to_owned()));
+    }
+    let kind = if header_last.is_some() { Kind::Growing } else { Kind::File };
+    let followed = Arc::new(Followed::new(file, path, follow)?);
+    let note = Note { name: Some(name), mode: Some(mode), header_last, ..Note::of(kind) };
+    let content = Content::Stored(Arc::clone(&followed) as Arc<dyn Stored>);
+    Ok(Opened { content, note, watched: None, followed: Some(followed) })
+}
+
+/// The name for the receiver: this one, or the file's own.
+fn name_of(path: &Path, name: Option<String>) -> Result<String, Error> {
+    let whole = path.canonicalize().map_err(|error| Error::file("read", path, error))?;
+    let own = whole.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    name.or(own).ok_or_else(|| {
+        Error::Usage(format!("{}: its name is not UTF-8. Name it: --name", path.display()))
+    })
 }
 
 /// Opens a file, or a copy of one whose length is only a hint.
@@ -114,15 +149,6 @@ impl Watched {
         let why = "its date or length is another one now".to_owned();
         Err(Error::SourceChanged { file: path.clone(), why })
     }
-}
-
-/// Runs what may take long, or never end, on a thread that no one waits for at the end.
-pub(super) async fn on_a_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    let (sender, receiver) = oneshot::channel();
-    std::thread::spawn(move || sender.send(work()));
-    receiver.await.map_err(|_| Error::Usage("what is sent was not read".to_owned()))?
 }
 
 fn looked_at(path: &Path) -> Result<Metadata, Error> {

@@ -22,7 +22,12 @@ pub enum Kind {
     Directory,
     /// A pipe: the stream is what came from it.
     Pipe,
+    /// A file that is still written: the stream is what follows its first [`Note::header_last`] bytes, and then these.
+    Growing,
 }
+
+/// The most of a file's beginning that comes last.
+pub(super) const MAX_HEADER: u64 = 16 << 20;
 
 /// The sender's description of the content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +49,9 @@ pub struct Note {
     /// The same for dates before 1970 and after 2554: seconds since 1970 as a decimal number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified_s: Option<String>,
+    /// Of a [growing](Kind::Growing) file: how many bytes of its beginning come last. A shorter file comes as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header_last: Option<u64>,
 }
 
 impl Note {
@@ -68,13 +76,17 @@ impl Note {
         if note.modified_s.as_ref().is_some_and(|text| Date::parse(text).is_none()) {
             return Err(unusable("its date is not a number of seconds"));
         }
+        let has_header = note.header_last.map(|bytes| (1..=MAX_HEADER).contains(&bytes));
+        if has_header != (note.kind == Kind::Growing).then_some(true) {
+            return Err(unusable("how much of its beginning comes last"));
+        }
         Ok(note)
     }
 
     /// Nothing but what is sent.
     pub(super) fn of(kind: Kind) -> Self {
-        let (name, bytes, mode) = (None, None, None);
-        Self { kind, name, bytes, mode, modified_ns: None, modified_s: None }
+        let (name, bytes, mode, header_last) = (None, None, None, None);
+        Self { kind, name, bytes, mode, modified_ns: None, modified_s: None, header_last }
     }
 
     /// Says when it was changed.
@@ -104,6 +116,7 @@ mod tests {
             mode: Some(0o7777),
             modified_ns: Some(u64::MAX),
             modified_s: Some("-9223372036854775807.999999999".to_owned()),
+            header_last: None,
         };
         let bytes = note.to_bytes();
         assert!(bytes.len() < 1000, "HELLO has room for 4096");
@@ -113,6 +126,18 @@ mod tests {
             assert!(Note::parse(&note.to_bytes()).is_err(), "{name:?}");
         }
         assert!(Note::parse(b"{}").is_err() && Note::parse(b"").is_err());
+        for (kind, header_last, is_right) in [
+            (Kind::Growing, Some(1), true),
+            (Kind::Growing, Some(MAX_HEADER), true),
+            (Kind::Growing, Some(0), false),
+            (Kind::Growing, Some(MAX_HEADER + 1), false),
+            (Kind::Growing, None, false),
+            (Kind::File, Some(1), false),
+            (Kind::Directory, Some(1), false),
+        ] {
+            let note = Note { kind, header_last, ..note.clone() };
+            assert_eq!(Note::parse(&note.to_bytes()).is_ok(), is_right, "{note:?}");
+        }
         let note = Note { modified_s: Some("tomorrow".to_owned()), ..note };
         assert!(Note::parse(&note.to_bytes()).is_err());
     }

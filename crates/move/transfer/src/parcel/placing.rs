@@ -14,9 +14,10 @@ use crate::{
 use protocol::session::parcel::ParcelError;
 use session::{Beginning, WholeDigest};
 use std::{
-    fmt, fs,
+    fmt,
+    fs::{self, File},
     io::{self, Write},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{FileExt, PermissionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -59,7 +60,13 @@ pub(super) enum Earlier {
 
 /// Where one stream goes.
 pub(super) enum Place {
-    File { part: Box<PartFile>, identity: Identity, beginning: Box<Beginning> },
+    /// The stream begins at this offset of the part: what is before it comes last.
+    File {
+        part: Box<PartFile>,
+        identity: Identity,
+        beginning: Box<Beginning>,
+        ahead: u64,
+    },
     Directory(DirectoryPart),
     Stream,
 }
@@ -81,6 +88,10 @@ impl Place {
         let path = match (&*output, &note.name) {
             (Output::Stream(_), _) if note.kind == Kind::Directory => {
                 return Err(Error::Usage("a directory cannot go to standard output".to_owned()));
+            }
+            (Output::Stream(_), _) if note.kind == Kind::Growing => {
+                let text = "a file whose beginning comes last cannot go to standard output";
+                return Err(Error::Usage(text.to_owned()));
             }
             (Output::Stream(_), _) => return Ok(Self::Stream),
             (Output::Path(path), _) => path.clone(),
@@ -107,7 +118,8 @@ impl Place {
         digest: Option<WholeDigest>,
     ) -> Result<Self, Error> {
         // A pipe's bytes have no name by which its sender could be known again.
-        let may_resume = note.kind == Kind::File || matches!(earlier, Earlier::Named(_));
+        let is_file = matches!(note.kind, Kind::File | Kind::Growing);
+        let may_resume = is_file || matches!(earlier, Earlier::Named(_));
         let (url, is_compared) = match earlier {
             Earlier::Compared => (String::from_utf8_lossy(&note.to_bytes()).into_owned(), true),
             Earlier::Named(text) => (text, false),
@@ -122,20 +134,23 @@ impl Place {
         if is_private {
             private::restrict(&part.reader().0);
         }
+        let ahead = note.header_last.unwrap_or(0);
         let beginning = if known.as_ref() == Some(&identity) {
             if is_compared {
                 part.hold_all();
             } else {
                 part.keep_held()?;
             }
-            hash_part(&part, digest).await?
+            hash_part(&part, ahead, digest).await?
         } else {
             part.reset().await?;
             Beginning::new(digest)
         };
+        keep_free(&part, ahead)?;
         part.check_space(note.bytes.unwrap_or(0))?;
         part.checkpoint(&identity).await?;
-        Ok(Self::File { part: Box::new(part), identity, beginning: Box::new(beginning) })
+        let (part, beginning) = (Box::new(part), Box::new(beginning));
+        Ok(Self::File { part, identity, beginning, ahead })
     }
 
     /// What is there already.
@@ -171,14 +186,16 @@ impl Placing<'_> {
         pieces: &mut impl Pieces,
     ) -> Result<Option<PathBuf>, Error> {
         let file = match place {
-            Place::File { mut part, identity, beginning } => {
-                let offset = beginning.length();
+            Place::File { mut part, identity, beginning, ahead } => {
+                let offset = ahead + beginning.length();
                 let kept = keep(&mut part, &identity, offset, pieces, &mut self.shown).await;
                 if kept.as_ref().is_err_and(is_other_beginning) {
                     part.reset().await?;
                 }
-                let length = kept?;
-                let (file, _) = part.reader();
+                let length = kept? - ahead;
+                let (file, path) = part.reader();
+                let moved = block_in_place(|| put_header(&file, length, ahead));
+                moved.map_err(|error| Error::file("write", &path, error))?;
                 if let Some(mode) = self.note.mode {
                     let permissions = fs::Permissions::from_mode(mode & 0o777);
                     let _ = file.set_permissions(permissions);
@@ -244,16 +261,43 @@ impl Shown<'_> {
     }
 }
 
-/// Hashes what is there of a file. It was verified when it came, and is compared again.
-async fn hash_part(part: &PartFile, digest: Option<WholeDigest>) -> Result<Beginning, Error> {
-    let length = part.ranges().end();
+/// Keeps the beginning of a part free for what comes last.
+fn keep_free(part: &PartFile, ahead: u64) -> Result<(), Error> {
+    if part.ranges().end() < ahead {
+        let (file, path) = part.reader();
+        sparse::lengthen(&file, ahead).map_err(|error| Error::file("write", &path, error))?;
+        part.ranges().insert(0, ahead);
+    }
+    Ok(())
+}
+
+/// Moves the end of a stream of `length` bytes, which begins at `ahead` in a file, to the file's beginning. The places do not
+/// overlap, and until the file is cut to its length nothing of the stream is lost.
+fn put_header(file: &File, length: u64, ahead: u64) -> io::Result<()> {
+    let header = ahead.min(length);
+    let (from, mut at, mut piece) = (ahead + length - header, 0, vec![0; PIECE]);
+    while at < header {
+        let now = (header - at).min(PIECE as u64) as usize;
+        file.read_exact_at(&mut piece[..now], from + at)?;
+        file.write_all_at(&piece[..now], at)?;
+        at += now as u64;
+    }
+    Ok(())
+}
+
+/// Hashes what is there of a file behind `ahead` bytes. It was verified when it came, and is compared again.
+async fn hash_part(
+    part: &PartFile,
+    ahead: u64,
+    digest: Option<WholeDigest>,
+) -> Result<Beginning, Error> {
+    let length = part.ranges().end().saturating_sub(ahead);
     let (file, path) = part.reader();
     let hash = move || {
-        use std::os::unix::fs::FileExt;
         let (mut beginning, mut piece) = (Beginning::new(digest), vec![0; PIECE]);
         while beginning.length() < length {
             let now = (length - beginning.length()).min(PIECE as u64) as usize;
-            file.read_exact_at(&mut piece[..now], beginning.length())?;
+            file.read_exact_at(&mut piece[..now], ahead + beginning.length())?;
             beginning.extend(&piece[..now]);
         }
         Ok(beginning)
@@ -305,4 +349,26 @@ async fn keep(
         part.checkpoint(identity).await?;
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn end_of_a_stream_becomes_the_beginning_of_its_file() {
+        let (header, body): (Vec<u8>, Vec<u8>) = ((0..100).collect(), (100..=255).collect());
+        for length in [0, 1, 99, 100, 101, 200, 256] {
+            let whole = [&header[..], &body].concat()[..length].to_vec();
+            let (first, rest) = whole.split_at(length.min(100));
+            let part = [&[0; 100][..], rest, first].concat();
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("part");
+            fs::write(&path, part).unwrap();
+            let file = File::options().read(true).write(true).open(&path).unwrap();
+            put_header(&file, length as u64, 100).unwrap();
+            file.set_len(length as u64).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), whole, "{length} bytes");
+        }
+    }
 }

@@ -198,7 +198,10 @@ async fn begun_again(origin: &Origin, session: &Session, note: &Note, next: &mut
     let Origin::Listener(listener) = origin else { return std::future::pending().await };
     loop {
         let incoming = listener.accept().await;
+        // A file that grows has neither.
+        let is_known = note.bytes.is_some() || incoming.needs_secret();
         let is_same = note.kind != Kind::Pipe
+            && is_known
             && Note::parse(incoming.note()).is_ok_and(|other| other == *note);
         if next.is_some() || !is_same || session.statistics().is_connected {
             incoming.refuse("another transfer is under way: try later").await;

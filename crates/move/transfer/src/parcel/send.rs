@@ -4,16 +4,18 @@
 use crate::{
     Error, Progress,
     http::Http,
-    own_limits::OwnLimits,
+    own_limits::{OwnLimits, Spent},
     parcel::{
         Kept, ParcelReport,
         code::Code,
-        content::{Content, Opened, Parcel, on_a_thread, open},
+        content::{Content, Opened, Parcel, open},
+        follow::{Followed, keep_up},
         hexadecimal,
         note::{Kind, Note},
         shown_digest,
         source_clock::{SourceClock, TimedPipe, TimedStored},
         store::{Leaving, PipeSealer, Sealing, StoreClient, refused},
+        threads::on_a_thread,
     },
 };
 use limits::{Cause, DepotReceipt, Flow};
@@ -22,10 +24,10 @@ use protocol::{
     http::receipt::RECEIPTS,
     session::{SessionId, record::EndCode, request},
 };
-use session::{Options, Outgoing, Route, Session, Window};
+use session::{Options, Outgoing, Route, Session, Stored, Window};
 use std::{
     future::Future,
-    io::Read,
+    io::{self, Read},
     path::PathBuf,
     pin::pin,
     sync::Arc,
@@ -107,8 +109,12 @@ impl SendRequest {
             opened = on_a_thread(move || open(self.parcel, self.name)) => opened?,
             () = &mut stop => return Err(Error::Stopped),
         };
-        let Opened { mut content, note, watched } = opened;
+        let Opened { mut content, note, watched, followed } = opened;
         report.name.clone_from(&note.name);
+        if followed.is_some() && matches!(self.goal, Goal::Store(..)) {
+            let text = "a depot keeps only what is whole: a file that grows cannot be left there";
+            return Err(Error::Usage(text.to_owned()));
+        }
         let sealing = match &self.goal {
             Goal::Store(_, leaving) => Some(Sealing::new(leaving, &note, self.options.encrypt)?),
             Goal::Listener(..) | Goal::Meeting(..) => None,
@@ -121,14 +127,20 @@ impl SendRequest {
                 None => Arc::new(timed),
             };
         }
-        let sent = Sent { note: &note, clock: &clock, sealing: sealing.as_ref() };
+        let (sealing, followed) = (sealing.as_ref(), followed.as_ref());
+        let sent = Sent { note: &note, clock: &clock, sealing, followed };
         let mut last = SessionId([0; 16]);
         for beginning in 1.. {
             let session = begin(&mut content, &sent, &self.goal, &self.options)?;
             last = session.id();
             let mut watching = Watching { spent: &mut *spent, clock: &clock, read: clock.spent() };
             let ended = tokio::select! {
-                ended = follow(&session, &sent, progress, (&mut *report, &mut watching)) => ended,
+                ended = arrived(&session, &sent, progress, (&mut *report, &mut watching)) => ended,
+                error = keep_up(followed, &session) => {
+                    session.fail(io::Error::other(told(&error)));
+                    sleep(GOODBYE).await;
+                    return Err(error);
+                }
                 () = &mut stop => {
                     drop(session);
                     sleep(GOODBYE).await;
@@ -152,6 +164,14 @@ impl SendRequest {
             return Err(error);
         }
         Ok(last)
+    }
+}
+
+/// What the receiver hears of a file that cannot be followed any more: not its path.
+fn told(error: &Error) -> String {
+    match error {
+        Error::SourceChanged { why, .. } => why.clone(),
+        _ => "the file is not there any more, or must not be read".to_owned(),
     }
 }
 
@@ -199,6 +219,12 @@ struct Watching<'w> {
 }
 
 impl Watching<'_> {
+    /// All has been sent, and the program that writes the file has to write more.
+    fn wait(&mut self) {
+        self.read = self.clock.spent();
+        self.spent.mark(Spent::Here, Cause::SendingProgram);
+    }
+
     fn look(&mut self, is_connected: bool, cause: Cause) {
         let read = self.clock.spent();
         let of_source = read.saturating_sub(std::mem::replace(&mut self.read, read));
@@ -213,6 +239,8 @@ struct Sent<'s> {
     clock: &'s Arc<SourceClock>,
     /// If a depot is to keep it.
     sealing: Option<&'s Sealing>,
+    /// If it grows.
+    followed: Option<&'s Arc<Followed>>,
 }
 
 impl Sent<'_> {
@@ -300,7 +328,7 @@ fn feed(mut pipe: Box<dyn Read + Send>, mut sealer: Option<PipeSealer>, session:
 }
 
 /// Waits until the receiver has everything.
-async fn follow(
+async fn arrived(
     session: &Session,
     sent: &Sent<'_>,
     progress: &Progress,
@@ -319,7 +347,12 @@ async fn follow(
                 resumed = Some(now.resumed_bytes);
             }
             report.resumed_bytes = sent.content_within(now.resumed_bytes);
-            watching.look(now.is_connected, cause);
+            let has_all = |file: &Arc<Followed>| now.sent_bytes >= file.length();
+            if now.is_connected && sent.followed.is_some_and(has_all) {
+                watching.wait();
+            } else {
+                watching.look(now.is_connected, cause);
+            }
             watching.spent.moved_to(acknowledged);
             sleep(LOOK).await;
         }

@@ -51,6 +51,10 @@ impl Stored for TimedStored {
         self.inner.length()
     }
 
+    fn grows(&self) -> bool {
+        self.inner.grows()
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.clock.time(|| self.inner.read_at(offset, buffer))
     }

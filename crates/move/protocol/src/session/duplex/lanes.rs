@@ -52,16 +52,27 @@ impl Lanes {
         self.ends.iter_mut().for_each(|end| end.is_ack_due = true);
     }
 
-    /// DONE goes over all.
+    /// DONE goes over all, behind GOT of what has come: what is over is also counted.
     pub(super) fn complete(&mut self, done: &[u8]) {
-        if self.done.is_none() {
-            self.ends.iter_mut().for_each(|end| end.outbox.push_back(done.to_vec()));
-            self.done = Some(done.to_vec());
+        if self.done.is_some() {
+            return;
         }
+        for end in &mut self.ends {
+            end.outbox.extend(end.untold());
+            end.outbox.push_back(done.to_vec());
+        }
+        self.done = Some(done.to_vec());
     }
 }
 
 impl LaneEnd {
+    /// GOT, if it is due.
+    fn untold(&mut self) -> Option<Vec<u8>> {
+        let is_due = self.told != self.came;
+        self.told = self.came;
+        is_due.then(|| record(RecordKind::Got, &self.came.to_be_bytes()))
+    }
+
     fn push(&mut self, record: Vec<u8>) -> Result<(), Malformed> {
         if self.outbox.len() == MAX_OUTBOX {
             return Err(Malformed("more is asked for than is read"));
@@ -177,9 +188,8 @@ impl Duplex {
         if std::mem::take(&mut end.is_ack_due) {
             return Some(Output::Record(self.receiving.ack().to_record()));
         }
-        if end.told != end.came {
-            end.told = end.came;
-            return Some(Output::Record(record(RecordKind::Got, &end.came.to_be_bytes())));
+        if let Some(got) = end.untold() {
+            return Some(Output::Record(got));
         }
         let sent = self.sending.sent();
         if self.sending.is_done() {
