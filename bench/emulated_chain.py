@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """An emulated network with web servers and chains of two depots on it, for benches of whole transfers.
 
-The scenario has nodes `client`, `near`, `far` and one or more servers. Whatever is started ends with the network.
+The scenario has depots, by default the nodes `near` and `far`. Whatever is started ends with the network.
 """
 import contextlib
 import hashlib
+import json
 import os
 import subprocess
 import time
 
 from setup import LONGHAUL, ROOT
-
 
 
 class Failed(Exception):
@@ -27,18 +27,18 @@ def checked(*command):
 class Network:
     """The network of a scenario of bench/, and what runs on it."""
 
-    def __init__(self, scenario, name, settings, folder, stack):
+    def __init__(self, scenario, name, settings, folder, stack, depots=("near", "far")):
         self.name, self.folder, self.stack = name, folder, stack
         os.chmod(folder, 0o755)
         sets = [word for setting in settings for word in ("--set", setting)]
         checked(LONGHAUL, "wan", "up", os.path.join(ROOT, "bench", scenario), "--name", name, *sets)
         stack.callback(subprocess.run, [LONGHAUL, "wan", "down", "--name", name], stdout=subprocess.DEVNULL)
         self.address = {}
-        for line in checked(*self.on("client", "cat", "/etc/hosts")).splitlines():
+        for line in checked(*self.on(depots[0], "cat", "/etc/hosts")).splitlines():
             address, *names = line.split("#")[0].split() or [""]
             if "." in address:
                 self.address.update((node, address) for node in names)
-        for node in ("near", "far"):
+        for node in depots:
             # As the depots themselves advise.
             checked(*self.on(node, "sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=0"))
 
@@ -75,10 +75,10 @@ class Network:
         self.start(server, "nginx", "-c", config)
         return digests
 
-    def chain(self, port, control, warm, more_near="", server="server"):
+    def chain(self, port, control, warm, more_near="", more_far="", server="server"):
         """A pair of depots at a port, with so many warm connections; the URL at the first, to which the
         origin's path is added."""
-        for node, peer, count, more in (("near", "far", warm, more_near), ("far", "near", 0, "")):
+        for node, peer, count, more in (("near", "far", warm, more_near), ("far", "near", 0, more_far)):
             config = os.path.join(self.folder, f"{node}-{port}.toml")
             with open(config, "w") as file:
                 file.write(f"""
@@ -100,6 +100,10 @@ class Network:
             self.start(node, LONGHAUL, "depot", "--config", config)
         far, server = self.address["far"], self.address[server]
         return f"http://{self.address['near']}:{port}/lh1/fetch/{far}:{port}/http:{server}/"
+
+    def faults(self):
+        """Why what was measured on it does not count."""
+        return json.loads(checked(LONGHAUL, "wan", "status", "--name", self.name, "--json"))["faults"]
 
     def await_listener(self, node, port):
         """Waits until something listens at a node's port."""
