@@ -12,6 +12,10 @@ use std::{
 
 /// Whether a character is not to be printed as itself.
 pub fn is_hidden(c: char) -> bool {
+    // Nearly all are of these, and documents may be long.
+    if matches!(c, ' '..='~') {
+        return false;
+    }
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'
