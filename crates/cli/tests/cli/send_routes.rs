@@ -68,14 +68,15 @@ fn parallel_connections_of_one_route_carry_a_pipe() {
     fs::write(&file, content(12_000_000)).unwrap();
     let file = file.to_str().unwrap();
     let receiver =
-        Receiver::start(directory.path(), &["--listen", "127.0.0.1:0", "--open", "-o", "-"]);
+        Receiver::start(directory.path(), &["--listen", "127.0.0.1:0", "--open", "-o", "there"]);
     let depot = Depot::named("one", &OPEN);
     let pipe = ["-", &receiver.address, "--via", &depot.listen, "--connections", "3"];
     let slowly = [&pipe[..], &["--limit-rate", "100mbit"]].concat();
     let sent = send(&slowly).stdin(fs::File::open(file).unwrap()).output().unwrap();
     let sent = report(&sent);
     assert_eq!(sent["routes"][0]["connections"], 3, "{sent}");
-    assert!(receiver.end().stdout == content(12_000_000));
+    report(&receiver.end());
+    assert!(fs::read(directory.path().join("there")).unwrap() == content(12_000_000));
 }
 
 #[test]

@@ -331,7 +331,7 @@ async fn resume(core: &Core, next: Arrival) -> Option<Begun> {
                 Err(_) => None,
             }
         }
-        Arrival::Again { hello, mut wire, most } => match welcome(core, hello.granting(most)) {
+        Arrival::Again { hello, mut wire, most } => match welcome(core, &hello.granting(most)) {
             Ok((first, opening)) => Some(Begun { wire, first, opening }),
             Err(error) => {
                 refuse(&mut wire, error.code(), &error.to_string()).await;
@@ -342,7 +342,7 @@ async fn resume(core: &Core, next: Arrival) -> Option<Begun> {
 }
 
 /// Answers HELLO of a session that was begun before.
-fn welcome(core: &Core, hello: Hello) -> Result<(Vec<u8>, Opening), HandshakeError> {
+fn welcome(core: &Core, hello: &Hello) -> Result<(Vec<u8>, Opening), HandshakeError> {
     if hello.digest != core.digest() {
         return Err(HandshakeError::OtherDigest);
     }

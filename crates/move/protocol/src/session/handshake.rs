@@ -309,7 +309,7 @@ impl Hello {
         let proof = key.proof("welcome", &[&self.payload, &payload]);
         put(PROOF, &proof, &mut payload);
         let (expected, connections) = (confirm(&key, &self.payload, &payload), self.connections);
-        Ok(Welcoming { expected, key, payload, connections })
+        Ok(Welcoming { key, payload, connections, expected })
     }
 }
 

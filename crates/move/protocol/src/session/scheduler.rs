@@ -10,7 +10,7 @@
 //! The unit is the group of 256 KiB, which the receiver verifies by itself. GOT tells, for each connection, what has arrived by
 //! it: rate, round trip and bytes in flight are measured from end to end, whatever depots buffer. Room is 1 MiB and twice the
 //! rate times the shortest round trip, as in BBR (draft-ietf-ccwg-bbr, section 4.6.4.2). The rule for new bytes is that of ECF
-//! (Lim and others, CoNEXT 2017), with what the receiver still takes as its horizon, as in BLEST (Ferlin and others, 2016).
+//! (Lim and others, 2017), with what the receiver still takes as its horizon, as in BLEST (Ferlin and others, 2016).
 //! A connection without progress is suspected, and its bytes are lost until it goes on; later it is given up.
 
 use crate::session::{

@@ -163,7 +163,7 @@ impl Core {
             matches!(&state.phase, Phase::Open(duplex) if duplex.is_spread()).then_some(())
         };
         if poll_fn(|context| self.poll(context, is_spread)).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -143,7 +143,9 @@ async fn silent_route_is_given_up_while_the_other_goes_on() {
     let content = bytes(30_000_000, 3);
     let routes = exchange(&listener, &wires, (&content, b"back"), several(2)).await;
     assert!(routes[0].sent_bytes <= 2_000_000, "{routes:?}");
-    assert!(routes[1].sent_bytes >= 28_000_000, "{routes:?}");
+    assert!(wires[1].carried.load(Relaxed) >= 28_000_000, "{routes:?}");
+    // What has arrived last need not be confirmed.
+    assert!(routes[1].sent_bytes >= 20_000_000, "{routes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -58,7 +58,8 @@ impl Lanes {
             return;
         }
         for end in &mut self.ends {
-            end.outbox.extend(end.untold());
+            let got = end.untold();
+            end.outbox.extend(got);
             end.outbox.push_back(done.to_vec());
         }
         self.done = Some(done.to_vec());
