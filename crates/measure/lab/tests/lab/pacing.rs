@@ -6,7 +6,7 @@
 //!
 //! And what a sender finds of its path, by the kernel's own figures of its socket.
 
-use crate::common::{Measured, credible, emulated::emulated, one_of_two};
+use crate::common::{Measured, alone, credible, emulated::emulated, one_of_two};
 use kernel::pace::{DevicePacer, Frames, Match, Method, Options, Rule, Target};
 use record::RunResults;
 use scenario::Scenario;
@@ -183,7 +183,8 @@ set = { "pacing.find_cap" = true }
 
 #[test]
 fn a_cap_is_found_and_what_it_cuts_is_not_lost() {
-    let _turn = one_of_two();
+    // Next to a busy test, most of its runs are invalid and made again: that takes ten times as long.
+    let _alone = alone();
     credible(|| {
         let runs = Scenario::parse(GROWING, "cap", &[] as &[&str]).expect("a sound scenario").runs;
         let recorded = emulated(&runs);

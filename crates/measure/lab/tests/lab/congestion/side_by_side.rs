@@ -9,8 +9,8 @@ use congestion::Algorithm;
 use kernel::cc::{self, Options};
 use std::time::Duration;
 
-const REPEATS: usize = 5;
-const BYTES: u64 = 20_000_000;
+const REPEATS: usize = 3;
+const BYTES: u64 = 12_000_000;
 
 #[test]
 fn cubic_of_the_kernel_and_of_longhaul_take_the_same_time() {
