@@ -172,6 +172,20 @@ impl ParcelArgs {
         self.report(&report, signal, again)
     }
 
+    /// Prints how one of many transfers went.
+    pub fn tell(&self, report: &ParcelReport) {
+        if self.json {
+            print_json_text(&self.document(report).to_string());
+        }
+        let name = printable(report.name.as_deref().unwrap_or("a transfer"), 200);
+        match &report.result {
+            Ok(()) if self.json || self.quiet => {}
+            Ok(()) => errln!("{}", summary(report)),
+            Err(Error::Stopped) => {}
+            Err(error) => errln!("longhaul: {name}: {error}"),
+        }
+    }
+
     fn report(
         &self,
         report: &ParcelReport,
@@ -214,6 +228,25 @@ impl ParcelArgs {
             document["routes"] = routes.collect();
         }
         document
+    }
+}
+
+/// Transfers many until the end or a signal; `again` says what to do after a signal. Each is [told](ParcelArgs::tell) when it ends.
+pub fn run_many<F: Future<Output = Result<(), Error>>>(
+    again: &str,
+    transfers: impl FnOnce(Stop) -> F,
+) -> Result<(), Failure> {
+    let ran = run_until_signal(|stop| async move {
+        let result = transfers(stop.clone()).await;
+        (result, stop.signal())
+    });
+    let (result, signal) =
+        ran.map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))?;
+    match (result, signal) {
+        (Err(Error::Stopped), Some(signal)) => {
+            Err(Failure::failed(again).with_exit_code(signal.exit_code()))
+        }
+        (result, _) => Ok(result?),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::{
     failure::Failure,
-    parcel::{OwnerArgs, ParcelArgs, code_or_new},
+    parcel::{OwnerArgs, ParcelArgs, code_or_new, run_many},
     transfer::{plain_stdout, shown_name},
 };
 use clap::Args;
@@ -15,10 +15,10 @@ use std::{
     sync::Arc,
 };
 use transfer::{
-    Progress, Stop,
+    Error, Progress, Stop,
     parcel::{
-        AnyCode, Code, CollectRequest, Collector, Origin, Output, ParcelReport, ReceiveRequest,
-        StoreClient,
+        AnyCode, Code, CollectRequest, Collector, Origin, Output, ParcelReport, ReceiveMany,
+        ReceiveRequest, StoreClient,
     },
 };
 use units::Bytes;
@@ -39,6 +39,7 @@ const PORT: u16 = 3881;
 /// stopped.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command")]
 pub struct RecvArgs {
     /// Code that longhaul send has printed, as --code
     #[arg(value_name = "CODE", conflicts_with = "code")]
@@ -60,6 +61,10 @@ pub struct RecvArgs {
     /// Write to this file or directory; - for standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Take any number of transfers, up to 16 at a time, until stopped, as from longhaul send --watch. A file that is there is
+    /// compared, and another one of that name refused
+    #[arg(long, conflicts_with_all = ["output", "via", "stored"])]
+    many: bool,
     /// Replace existing files
     #[arg(long)]
     overwrite: bool,
@@ -93,6 +98,9 @@ pub fn run(args: &RecvArgs) -> Result<(), Failure> {
         Some(_) => Output::Stream(plain_stdout()?),
     };
     let again = "stopped. To continue, run the same command again";
+    if args.many {
+        return run_many(again, async |stop| receive_many(args, from, stop).await);
+    }
     let shown = shown_name(args.output.as_deref().filter(|to| *to != Path::new("-")), "recv");
     args.parcel.run(&shown, again, async |progress, stop| {
         match receive(args, from, output, &progress, stop).await {
@@ -164,17 +172,8 @@ async fn receive(
         }
         From::Meeting(routes, code) => Origin::Meeting(routes, code),
         From::Listen(address, code) => {
-            let secret = code.as_ref().map(Code::secret).unwrap_or_default();
-            let listening = ListenOptions { secret, ..ListenOptions::default() };
-            let listener = Listener::bind(address, listening).await;
-            let listener = listener.map_err(|error| {
-                let text = format!("cannot listen on {address}: {error}");
-                ParcelReport::refused(transfer::Error::Connection(text))
-            })?;
-            if !args.parcel.quiet {
-                errln!("listening on {}", listener.local_addr());
-            }
-            Origin::Listener(listener)
+            let listener = listen(args, address, code.as_ref()).await;
+            Origin::Listener(listener.map_err(ParcelReport::refused)?)
         }
     };
     let request = ReceiveRequest { origin, output, overwrite, max_size, options };
@@ -184,4 +183,36 @@ async fn receive(
         }
     };
     Ok(request.run(progress, waiting, stop.wait()).await)
+}
+
+async fn listen(
+    args: &RecvArgs,
+    address: SocketAddr,
+    code: Option<&Code>,
+) -> Result<Listener, Error> {
+    let secret = code.map(Code::secret).unwrap_or_default();
+    let listening = ListenOptions { secret, ..ListenOptions::default() };
+    let listener = Listener::bind(address, listening).await;
+    let listener = listener
+        .map_err(|error| Error::Connection(format!("cannot listen on {address}: {error}")))?;
+    if !args.parcel.quiet {
+        errln!("listening on {}", listener.local_addr());
+    }
+    Ok(listener)
+}
+
+async fn receive_many(args: &RecvArgs, from: From, stop: Stop) -> Result<(), Error> {
+    let From::Listen(address, code) = from else {
+        let text = "--many is for senders that connect here: a code of 20 characters names one session of a depot";
+        return Err(Error::Usage(text.to_owned()));
+    };
+    let request = ReceiveMany {
+        listener: listen(args, address, code.as_ref()).await?,
+        directory: args.directory.clone().unwrap_or_else(|| ".".into()),
+        overwrite: args.overwrite,
+        max_size: args.max_size,
+        options: args.parcel.options(None),
+    };
+    request.run(|report| args.parcel.tell(&report), stop.wait()).await;
+    Err(Error::Stopped)
 }

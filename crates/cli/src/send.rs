@@ -4,7 +4,7 @@
 use crate::{
     failure::Failure,
     follow::FollowArgs,
-    parcel::{OwnerArgs, ParcelArgs, code_or_new, stored_code_or_new},
+    parcel::{OwnerArgs, ParcelArgs, code_or_new, run_many, stored_code_or_new},
     print::print_error,
     receipt,
     transfer::shown_name,
@@ -18,7 +18,7 @@ use std::{
 };
 use transfer::{
     check_sent_name,
-    parcel::{Goal, Leaving, Parcel, SendRequest},
+    parcel::{Goal, Leaving, Parcel, SendRequest, WatchRequest},
 };
 use units::Rate;
 
@@ -33,7 +33,8 @@ const KEEP: units::Duration = units::Duration::from_secs(24 * 3600);
 /// Send a file, a directory or standard input to longhaul recv. See docs/send.md.
 ///
 /// It continues after lost connections. If either end was stopped, run the same command again to continue.
-/// With --detach a depot keeps it: the receiver may come later. With --follow a file is sent while it is written.
+/// With --detach a depot keeps it: the receiver may come later. With --follow a file is sent while it is written, with --watch the
+/// files of a folder as programs complete them.
 /// Exit codes: 0 received and verified, or kept; 1 failed, 2 wrong usage, 4 other data arrived, 130 and 143 stopped.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -99,6 +100,7 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
     if !detach && owner.is_given() {
         return Err(Failure::usage("--owner-key is only for --detach"));
     }
+    let address = destination.clone().unwrap_or_default();
     let goal = match destination {
         None if detach => leave(&shared, &owner, keep.unwrap_or(KEEP), no_encryption)?,
         Some(to) => {
@@ -117,6 +119,10 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
             let text = "--connections: both ends of a meeting have one connection. Name the receiver (HOST:PORT), or leave it at a depot (--detach)";
             return Err(Failure::usage(text));
         }
+        None if follow.watches() => {
+            let text = "--watch needs the address of longhaul recv --many (HOST:PORT): at a meeting there is one transfer";
+            return Err(Failure::usage(text));
+        }
         None => {
             let routes = shared.routes(|via| Route::meeting(via, Role::Initiator))?;
             let depot = shared.meeting_place();
@@ -126,11 +132,14 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
             Goal::Meeting(routes, code)
         }
     };
+    if follow.watches() {
+        return watch(follow.watch(what, &address, goal, options)?, &shared);
+    }
     let is_pipe = what == Path::new("-");
     let shown = shown_name((!is_pipe).then_some(&what), "standard input");
     let parcel = if is_pipe { Parcel::Pipe(Box::new(io::stdin())) } else { follow.parcel(what) };
     let receipts = receipt || shared.is_reported();
-    let request = SendRequest { parcel, name, goal, options, receipts };
+    let request = SendRequest { parcel, name, folder: None, goal, options, receipts };
     let again = if detach {
         "stopped, and nothing is kept. To send it, run the command again"
     } else if is_pipe {
@@ -144,6 +153,13 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
             print_error(&receipt::table(limits));
         }
         report
+    })
+}
+
+/// Sends the files of a folder as they come.
+fn watch(request: WatchRequest, shared: &ParcelArgs) -> Result<(), Failure> {
+    run_many("stopped. To continue, run the same command again", async |stop| {
+        request.run(|report| shared.tell(&report), stop.wait()).await
     })
 }
 

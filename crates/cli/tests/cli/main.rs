@@ -62,6 +62,7 @@ mod send_routes;
 mod send_stored;
 mod send_stored_again;
 mod send_wan;
+mod send_watch;
 mod session;
 mod short;
 mod sim;

@@ -5,6 +5,7 @@ use crate::{
     common::{longhaul, text},
     depot::Depot,
 };
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     fs,
@@ -49,6 +50,13 @@ impl Receiver {
         child.wait().unwrap();
     }
 
+    /// Ends it as a service manager does.
+    pub fn stop(mut self) -> Output {
+        let child = self.child.take().unwrap();
+        stop(&child);
+        child.wait_with_output().unwrap()
+    }
+
     pub fn end(mut self) -> Output {
         self.child.take().unwrap().wait_with_output().unwrap()
     }
@@ -61,6 +69,12 @@ impl Drop for Receiver {
             let _ = child.wait();
         }
     }
+}
+
+/// Asks a program to end.
+pub fn stop(child: &Child) {
+    let process = Pid::from_child(child);
+    kill_process(process, Signal::TERM).unwrap();
 }
 
 pub fn send(arguments: &[&str]) -> Command {

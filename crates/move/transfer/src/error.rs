@@ -114,6 +114,14 @@ pub enum Error {
         /// How.
         why: String,
     },
+    /// Some files of a folder were not sent.
+    #[error("{files} files were not sent{first}")]
+    NotSent {
+        /// How many.
+        files: usize,
+        /// The first of them, empty or beginning with a comma.
+        first: String,
+    },
     /// A session failed.
     #[error("{0}")]
     Session(Box<session::Error>),

@@ -7,7 +7,7 @@
 //! leave    the same, sealed chunk by chunk ──▶ a depot's store, until it expires (`store`)
 //! collect  the depot's store ──▶ chunks opened ──▶ NAME.part ──▶ hash compared ──▶ fsync, rename
 //! ```
-//! A file may still grow while it is sent (`follow`). A directory is unpacked as it comes, into a directory NAME.part (`unpack`).
+//! A file may still grow while it is sent (`follow`), and each file of a folder be sent once it is complete (`watch`). A directory is unpacked as it comes, into a directory NAME.part (`unpack`).
 //! A sender whose session the receiver does not know any more begins another one, so that either end may be started again.
 //! Threats: names and links of a sender lead nowhere but into the directory, sizes are bounded by the disk and `--max-size`, and
 //! without the code a sender cannot even send a name.
@@ -32,15 +32,17 @@ mod store;
 mod threads;
 mod tree;
 mod unpack;
+mod watch;
 
 pub use code::{AnyCode, Code, CodeError, StoredCode};
 pub use content::Parcel;
 pub use follow::{Follow, Until, UntilError};
 pub use note::{Kind, Note};
 pub use placing::Output;
-pub use receive::{Origin, ReceiveRequest};
+pub use receive::{Origin, ReceiveMany, ReceiveRequest};
 pub use send::{Goal, SendRequest};
 pub use store::{CollectRequest, Collector, Leaving, OwnerKey, StoreClient, default_owner_key};
+pub use watch::{WatchRequest, default_watch_state};
 
 use crate::{Error, TransferLimits};
 use protocol::session::{HopReport, SessionId};

@@ -14,6 +14,7 @@ mod rules;
 
 pub(super) use file::Followed;
 pub use rules::{Follow, Until, UntilError};
+pub(super) use rules::{Name, Rules, Seen};
 
 use super::threads::on_a_thread;
 use crate::Error;

@@ -9,8 +9,13 @@
 )]
 
 use super::date::Date;
-use crate::{Error, name::check_name, text::printable};
+use crate::{
+    Error,
+    name::{check_name, path_within},
+    text::printable,
+};
 use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
 
 /// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +57,13 @@ pub struct Note {
     /// Of a [growing](Kind::Growing) file: how many bytes of its beginning come last. A shorter file comes as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header_last: Option<u64>,
+    /// The folder that it goes into, below the one of the receiver: names with `/` between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
 }
+
+/// The most bytes of [`Note::folder`]: HELLO has room for 4096.
+pub(super) const MAX_FOLDER: usize = 1024;
 
 impl Note {
     /// As it travels.
@@ -76,6 +87,13 @@ impl Note {
         if note.modified_s.as_ref().is_some_and(|text| Date::parse(text).is_none()) {
             return Err(unusable("its date is not a number of seconds"));
         }
+        if let Some(folder) = &note.folder {
+            let is_short = folder.len() <= MAX_FOLDER;
+            let usable = is_short.then(|| path_within(folder)).ok_or("it is too long".to_owned());
+            usable
+                .and_then(|path| path.map_err(|error| error.to_string()))
+                .map_err(|why| unusable(&why))?;
+        }
         let has_header = note.header_last.map(|bytes| (1..=MAX_HEADER).contains(&bytes));
         if has_header != (note.kind == Kind::Growing).then_some(true) {
             return Err(unusable("how much of its beginning comes last"));
@@ -85,8 +103,21 @@ impl Note {
 
     /// Nothing but what is sent.
     pub(super) fn of(kind: Kind) -> Self {
-        let (name, bytes, mode, header_last) = (None, None, None, None);
-        Self { kind, name, bytes, mode, modified_ns: None, modified_s: None, header_last }
+        let (name, bytes, mode, header_last, folder) = (None, None, None, None, None);
+        Self { kind, name, bytes, mode, modified_ns: None, modified_s: None, header_last, folder }
+    }
+
+    /// Where it goes in a receiver's directory, if it has a name.
+    pub(super) fn place_in(&self, directory: &Path) -> Option<PathBuf> {
+        let folder =
+            self.folder.as_ref().map_or(directory.to_owned(), |folder| directory.join(folder));
+        Some(folder.join(self.name.as_ref()?))
+    }
+
+    /// Its name, with its folder.
+    pub(super) fn whole_name(&self) -> Option<String> {
+        let name = self.name.clone()?;
+        Some(self.folder.as_ref().map_or(name.clone(), |folder| format!("{folder}/{name}")))
     }
 
     /// Says when it was changed.
@@ -117,15 +148,21 @@ mod tests {
             modified_ns: Some(u64::MAX),
             modified_s: Some("-9223372036854775807.999999999".to_owned()),
             header_last: None,
+            folder: Some("\u{1d11e}/".repeat(204) + "end"),
         };
         let bytes = note.to_bytes();
-        assert!(bytes.len() < 1000, "HELLO has room for 4096");
+        assert!(bytes.len() < 2500, "HELLO has room for 4096");
         assert_eq!(Note::parse(&bytes).unwrap(), note);
         for name in ["", ".", "..", "a/b", "/etc", "a\\b", "a\nb", &"x".repeat(245)] {
             let note = Note { name: Some(name.to_owned()), ..note.clone() };
             assert!(Note::parse(&note.to_bytes()).is_err(), "{name:?}");
         }
         assert!(Note::parse(b"{}").is_err() && Note::parse(b"").is_err());
+        let long = "a/".repeat(512) + "b";
+        for folder in ["", "/", "a/", "/a", "a//../b", "..", "a/../b", "a\nb", &long] {
+            let note = Note { folder: Some(folder.to_owned()), ..note.clone() };
+            assert!(Note::parse(&note.to_bytes()).is_err(), "{folder:?}");
+        }
         for (kind, header_last, is_right) in [
             (Kind::Growing, Some(1), true),
             (Kind::Growing, Some(MAX_HEADER), true),

@@ -17,8 +17,10 @@ use std::{
     fmt,
     fs::{self, File},
     io::{self, Write},
+    ops::Range,
     os::unix::fs::{FileExt, PermissionsExt},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{task::block_in_place, time::timeout};
@@ -67,7 +69,12 @@ pub(super) enum Place {
         beginning: Box<Beginning>,
         ahead: u64,
     },
-    Directory(DirectoryPart),
+    Directory(Box<DirectoryPart>),
+    /// It is there, whole.
+    There {
+        path: PathBuf,
+        beginning: Box<Beginning>,
+    },
     Stream,
 }
 
@@ -95,18 +102,21 @@ impl Place {
             }
             (Output::Stream(_), _) => return Ok(Self::Stream),
             (Output::Path(path), _) => path.clone(),
-            (Output::Directory(directory), Some(name)) => directory.join(name),
-            (Output::Directory(_), None) => {
+            (Output::Directory(directory), _) => note.place_in(directory).ok_or_else(|| {
                 let text =
                     "the sent data has no name. Name it here: -o FILE, or at the sender: --name";
-                return Err(Error::Usage(text.to_owned()));
-            }
+                Error::Usage(text.to_owned())
+            })?,
         };
         if !overwrite && fs::symlink_metadata(&path).is_ok() {
             return Err(Error::Exists { file: path, why: String::new() });
         }
+        if let (Output::Directory(directory), Some(folder)) = (&*output, &note.folder) {
+            make_folders(directory, folder)?;
+        }
         if note.kind == Kind::Directory {
-            return Ok(Self::Directory(DirectoryPart::open(&path, note, digest).await?));
+            let part = DirectoryPart::open(&path, note, digest).await?;
+            return Ok(Self::Directory(Box::new(part)));
         }
         Self::open_file(&path, note, earlier, digest).await
     }
@@ -153,10 +163,30 @@ impl Place {
         Ok(Self::File { part, identity, beginning, ahead })
     }
 
+    /// A whole file that is there and may be the one that comes: it has the length that the note says, and is hashed. The sender
+    /// compares it, and sends nothing if it is.
+    pub(super) async fn there(
+        directory: &Path,
+        note: &Note,
+        digest: Option<WholeDigest>,
+    ) -> Result<Option<Self>, Error> {
+        let path = note.place_in(directory).filter(|_| note.kind == Kind::File);
+        let found = path.and_then(|path| Some((fs::symlink_metadata(&path).ok()?, path)));
+        let Some((_, path)) =
+            found.filter(|(data, _)| data.is_file() && note.bytes == Some(data.len()))
+        else {
+            return Ok(None);
+        };
+        let file = File::open(&path).map_err(|error| Error::file("open", &path, error))?;
+        let length = note.bytes.unwrap_or_default();
+        let beginning = Box::new(hash_file(Arc::new(file), path.clone(), 0..length, digest).await?);
+        Ok(Some(Self::There { path, beginning }))
+    }
+
     /// What is there already.
     pub(super) fn beginning(&self) -> Option<&Beginning> {
         match self {
-            Self::File { beginning, .. } => Some(beginning),
+            Self::File { beginning, .. } | Self::There { beginning, .. } => Some(beginning),
             Self::Directory(part) => Some(part.beginning()),
             Self::Stream => None,
         }
@@ -212,6 +242,13 @@ impl Placing<'_> {
                 let passed = |length, hops| self.shown.more(length, hops);
                 part.receive(pieces, self.overwrite, passed).await?;
                 Some(name)
+            }
+            Place::There { path, .. } => {
+                if pieces.next().await?.is_some() {
+                    let text = "the file is longer than the sender has said";
+                    return Err(Error::Answer(text.to_owned()));
+                }
+                Some(path)
             }
             Place::Stream => {
                 self.pass_on(pieces).await?;
@@ -291,19 +328,48 @@ async fn hash_part(
     ahead: u64,
     digest: Option<WholeDigest>,
 ) -> Result<Beginning, Error> {
-    let length = part.ranges().end().saturating_sub(ahead);
+    let end = part.ranges().end().max(ahead);
     let (file, path) = part.reader();
+    hash_file(file, path, ahead..end, digest).await
+}
+
+/// Hashes a range of a file.
+async fn hash_file(
+    file: Arc<File>,
+    path: PathBuf,
+    range: Range<u64>,
+    digest: Option<WholeDigest>,
+) -> Result<Beginning, Error> {
+    let length = range.end - range.start;
     let hash = move || {
         let (mut beginning, mut piece) = (Beginning::new(digest), vec![0; PIECE]);
         while beginning.length() < length {
             let now = (length - beginning.length()).min(PIECE as u64) as usize;
-            file.read_exact_at(&mut piece[..now], ahead + beginning.length())?;
+            file.read_exact_at(&mut piece[..now], range.start + beginning.length())?;
             beginning.extend(&piece[..now]);
         }
         Ok(beginning)
     };
     let hashed = tokio::task::spawn_blocking(hash).await.map_err(io::Error::other);
     hashed.and_then(|hashed| hashed).map_err(|error: io::Error| Error::file("read", &path, error))
+}
+
+/// Makes the folders of a name below a directory. A link in place of a folder is refused: it could lead elsewhere.
+fn make_folders(directory: &Path, folder: &str) -> Result<(), Error> {
+    let mut at = directory.to_owned();
+    for name in Path::new(folder) {
+        at.push(name);
+        let failed = |error| Error::file("make", &at, error);
+        match fs::create_dir(&at) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if !fs::symlink_metadata(&at).map_err(failed)?.is_dir() {
+                    return Err(failed(io::Error::other("it is there, and is not a directory")));
+                }
+            }
+            made => made.map_err(failed)?,
+        }
+    }
+    Ok(())
 }
 
 /// Writes a piece of a stream behind the end of a part, without its blocks of zeros.

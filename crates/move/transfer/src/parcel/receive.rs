@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The receiving end.
 
+mod many;
+
+pub use many::ReceiveMany;
+
 use crate::{
     Error, Progress,
     parcel::{
@@ -78,7 +82,16 @@ impl ReceiveRequest {
             let started = Instant::now();
             let result = match incoming {
                 Ok(incoming) => {
-                    self.take(incoming, progress, &mut stop, &mut next, &mut report).await
+                    let Self { origin, output, overwrite, max_size, options } = &mut self;
+                    let (overwrite, max_size, compares) = (*overwrite, *max_size, false);
+                    let mut taking = Taking { output, overwrite, max_size, compares, options };
+                    let (origin, next) = (&*origin, &mut next);
+                    let stopped = (&**progress, &mut stop);
+                    taking
+                        .take(incoming, stopped, &mut report, move |session, note| {
+                            begun_again(origin, session, note, next)
+                        })
+                        .await
                 }
                 Err(error) => Err(error),
             };
@@ -121,15 +134,26 @@ impl ReceiveRequest {
             }
         }
     }
+}
 
-    /// Takes one session.
-    async fn take(
+/// How a session is taken.
+struct Taking<'t> {
+    output: &'t mut Output,
+    overwrite: bool,
+    max_size: Option<Size>,
+    /// Whether a file that is there may be the one that comes.
+    compares: bool,
+    options: &'t Options,
+}
+
+impl Taking<'_> {
+    /// Takes one session. `others` is told of it, and never ends.
+    async fn take<O: Future<Output = ()>>(
         &mut self,
         incoming: Incoming,
-        progress: &Arc<Progress>,
-        stop: &mut (impl Future<Output = ()> + Unpin),
-        next: &mut Option<Incoming>,
+        (progress, stop): (&Progress, &mut (impl Future<Output = ()> + Unpin)),
         report: &mut ParcelReport,
+        others: impl FnOnce(Arc<Session>, Note) -> O,
     ) -> Result<(), Error> {
         let (place_of, note) = match self.place(incoming.note(), incoming.digest()).await {
             Ok(found) => found,
@@ -138,7 +162,7 @@ impl ReceiveRequest {
                 return Err(error);
             }
         };
-        report.name.clone_from(&note.name);
+        report.name = note.whole_name();
         let options = Options { confirm_by_hand: true, ..self.options.clone() };
         let nothing_yet = || Beginning::new(incoming.digest());
         let beginning = place_of.beginning().cloned().unwrap_or_else(nothing_yet);
@@ -153,13 +177,12 @@ impl ReceiveRequest {
             }
         };
         session.end();
-        let Self { origin, output, overwrite, max_size, .. } = self;
-        let shown = Shown { progress, total: note.bytes, most: *max_size };
-        let place = Placing { output, overwrite: *overwrite, note: &note, shown };
+        let shown = Shown { progress, total: note.bytes, most: self.max_size };
+        let place = Placing { output: self.output, overwrite: self.overwrite, note: &note, shown };
         let mut pieces = &*session;
         let received = tokio::select! {
             received = place.receive(place_of, &mut pieces) => received,
-            () = begun_again(origin, &session, &note, next) => unreachable!("the session ends with it"),
+            () = others(Arc::clone(&session), note.clone()) => unreachable!("the session ends with it"),
             () = stop => {
                 drop(session);
                 sleep(GOODBYE).await;
@@ -185,8 +208,13 @@ impl ReceiveRequest {
         digest: Option<WholeDigest>,
     ) -> Result<(Place, Note), Error> {
         let note = Note::parse(note)?;
+        if let (Output::Directory(directory), true) = (&*self.output, self.compares)
+            && let Some(there) = Place::there(directory, &note, digest).await?
+        {
+            return Ok((there, note));
+        }
         let bounds = (self.overwrite, self.max_size);
-        let place = Place::open(&mut self.output, bounds, &note, Earlier::Compared, digest).await?;
+        let place = Place::open(self.output, bounds, &note, Earlier::Compared, digest).await?;
         Ok((place, note))
     }
 }
@@ -194,20 +222,30 @@ impl ReceiveRequest {
 /// Fails a session without a connection when its sender, which was started again, begins another one; that is
 /// then the `next`. It is known by what its note says, of which a stranger knows neither the date nor the length. Others
 /// are refused meanwhile, and so is a pipe, whose bytes do not come again.
-async fn begun_again(origin: &Origin, session: &Session, note: &Note, next: &mut Option<Incoming>) {
+async fn begun_again(
+    origin: &Origin,
+    session: Arc<Session>,
+    note: Note,
+    next: &mut Option<Incoming>,
+) {
     let Origin::Listener(listener) = origin else { return std::future::pending().await };
     loop {
         let incoming = listener.accept().await;
-        // A file that grows has neither.
-        let is_known = note.bytes.is_some() || incoming.needs_secret();
-        let is_same = note.kind != Kind::Pipe
-            && is_known
-            && Note::parse(incoming.note()).is_ok_and(|other| other == *note);
-        if next.is_some() || !is_same || session.statistics().is_connected {
+        if next.is_some() || !is_begun_again(&incoming, &note, &session) {
             incoming.refuse("another transfer is under way: try later").await;
             continue;
         }
         *next = Some(incoming);
         session.replace();
     }
+}
+
+/// Whether a session is of the sender of this one, which was started again.
+fn is_begun_again(incoming: &Incoming, note: &Note, session: &Session) -> bool {
+    // A file that grows has neither date nor length.
+    let is_known = note.bytes.is_some() || incoming.needs_secret();
+    note.kind != Kind::Pipe
+        && is_known
+        && Note::parse(incoming.note()).is_ok_and(|other| other == *note)
+        && !session.statistics().is_connected
 }

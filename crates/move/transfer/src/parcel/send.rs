@@ -66,6 +66,8 @@ pub struct SendRequest {
     pub parcel: Parcel,
     /// Name for the receiver, instead of the content's own name.
     pub name: Option<String>,
+    /// The folder that it goes into, below the receiver's.
+    pub folder: Option<String>,
     /// Where to.
     pub goal: Goal,
     /// How.
@@ -109,8 +111,9 @@ impl SendRequest {
             opened = on_a_thread(move || open(self.parcel, self.name)) => opened?,
             () = &mut stop => return Err(Error::Stopped),
         };
-        let Opened { mut content, note, watched, followed } = opened;
-        report.name.clone_from(&note.name);
+        let Opened { mut content, mut note, watched, followed } = opened;
+        note.folder = self.folder;
+        report.name = note.whole_name();
         if followed.is_some() && matches!(self.goal, Goal::Store(..)) {
             let text = "a depot keeps only what is whole: a file that grows cannot be left there";
             return Err(Error::Usage(text.to_owned()));

@@ -23,4 +23,5 @@ pub use leaving::Leaving;
 pub use owner_key::{OwnerKey, default_owner_key};
 
 pub(super) use leaving::{PipeSealer, Sealing};
+pub(super) use owner_key::state_folder;
 pub(super) use refused::refused;

@@ -30,6 +30,7 @@ fn transfer(from: &Path, to: &Path) -> [ParcelReport; 2] {
             receipts: false,
             parcel: Parcel::Path(from.to_owned()),
             name: None,
+            folder: None,
             goal: Goal::Listener(vec![route], None),
             options: Options { patience: Duration::from_secs(5), ..Options::default() },
         };

@@ -8,6 +8,7 @@ mod common;
 mod disk;
 mod faults;
 mod manners;
+mod many;
 mod parallel;
 mod parcels;
 mod rules;

@@ -76,7 +76,7 @@ impl FromStr for Until {
 
 /// Where a file's name leads now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Name {
+pub(in crate::parcel) enum Name {
     /// To it.
     Here,
     /// To nothing, or to another file. It has another name.
@@ -87,7 +87,7 @@ pub(super) enum Name {
 
 /// What one look at a file has found.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen {
+pub(in crate::parcel) struct Seen {
     /// When, since the first look.
     pub at: Duration,
     /// Its length in bytes.
@@ -103,7 +103,7 @@ pub(super) struct Seen {
 
 /// The rules for one file, and what was seen of it.
 #[derive(Debug)]
-pub(super) struct Rules {
+pub(in crate::parcel) struct Rules {
     until: Vec<Until>,
     length: u64,
     modified: Option<(i64, i64)>,
@@ -113,18 +113,18 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub(super) fn new(until: Vec<Until>) -> Self {
+    pub(in crate::parcel) fn new(until: Vec<Until>) -> Self {
         let (length, changed_at) = (0, Duration::ZERO);
         Self { until, length, modified: None, changed_at, is_closed: false, is_over: false }
     }
 
     /// The rules.
-    pub(super) fn until(&self) -> &[Until] {
+    pub(in crate::parcel) fn until(&self) -> &[Until] {
         &self.until
     }
 
     /// Whether a rule has ended the file.
-    pub(super) fn is_over(&self) -> bool {
+    pub(in crate::parcel) fn is_over(&self) -> bool {
         self.is_over
     }
 
@@ -132,7 +132,7 @@ impl Rules {
     ///
     /// # Errors
     /// What has happened to it in place of growing.
-    pub(super) fn step(&mut self, seen: &Seen) -> Result<bool, String> {
+    pub(in crate::parcel) fn step(&mut self, seen: &Seen) -> Result<bool, String> {
         if seen.length < self.length {
             let (before, now) = (self.length, seen.length);
             return Err(format!("it became shorter, from {before} to {now} bytes"));

@@ -28,16 +28,16 @@ pub struct OwnerKey(Arc<SigningKey>);
 /// # Errors
 /// The environment has neither directory.
 pub fn default_owner_key() -> Result<PathBuf, Error> {
+    let none = "no place for the owner's key: HOME is not set. Name a file: --owner-key FILE";
+    let folder = state_folder().ok_or_else(|| Error::Usage(none.to_owned()))?;
+    Ok(folder.join("owner.key"))
+}
+
+/// Where longhaul keeps what outlasts a process: `longhaul` in `$XDG_STATE_HOME`, or in `~/.local/state`.
+pub(in crate::parcel) fn state_folder() -> Option<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || absolute("HOME").map(|home| home.join(".local/state"));
-    absolute("XDG_STATE_HOME")
-        .or_else(home)
-        .map(|state| state.join("longhaul/owner.key"))
-        .ok_or_else(|| {
-            let text =
-                "no place for the owner's key: HOME is not set. Name a file: --owner-key FILE";
-            Error::Usage(text.to_owned())
-        })
+    Some(absolute("XDG_STATE_HOME").or_else(home)?.join("longhaul"))
 }
 
 impl OwnerKey {
