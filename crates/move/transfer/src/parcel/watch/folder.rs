@@ -35,7 +35,8 @@ const MOST: usize = 200_000;
 const DEEPEST: usize = 64;
 /// Events that are read at a look.
 const MAX_EVENTS: usize = 100_000;
-/// A file that was there before and has not been written to for this time counts as closed.
+/// A file of which the kernel has said nothing counts as closed when it has not been written to for this time: it was there before,
+/// or was written in a new folder before that was watched.
 const LONG_AGO: Duration = Duration::from_secs(10);
 
 /// A file that is complete.
@@ -66,11 +67,19 @@ pub(super) struct Folder {
     events: Option<(OwnedFd, HashMap<i32, String>)>,
     begun: Instant,
     /// Files that are not sent yet.
-    files: HashMap<String, Rules>,
+    files: HashMap<String, Tracked>,
     under_way: HashSet<String>,
     /// Names that no receiver can have, and those of them that are to be told.
     left_out: HashSet<PathBuf>,
     untold: Vec<PathBuf>,
+}
+
+/// A file that is not sent yet.
+#[derive(Debug)]
+struct Tracked {
+    rules: Rules,
+    /// The kernel has said that it was written to or closed.
+    is_heard: bool,
 }
 
 /// What a look finds.
@@ -162,23 +171,23 @@ impl Folder {
 
     /// Takes a look at a file into account; whether it is complete.
     fn step(&mut self, name: &str, data: &fs::Metadata, closed: Option<bool>) -> bool {
-        let at = self.begun.elapsed();
-        let is_new = !self.files.contains_key(name);
-        let was_closed = is_new && closed.is_none() && is_old(data);
+        let fresh = || Rules::new(self.until.clone());
+        let new = || Tracked { rules: fresh(), is_heard: false };
+        let file = self.files.entry(name.to_owned()).or_insert_with(new);
+        file.is_heard |= closed.is_some();
+        let is_taken_for_closed = !file.is_heard && is_old(data);
         let seen = Seen {
-            at,
+            at: self.begun.elapsed(),
             length: data.len(),
             modified: (data.mtime(), data.mtime_nsec()),
             name: Name::Here,
             has_marker: false,
-            closed: closed.or(was_closed.then_some(true)),
+            closed: closed.or(is_taken_for_closed.then_some(true)),
         };
-        let fresh = || Rules::new(self.until.clone());
-        let rules = self.files.entry(name.to_owned()).or_insert_with(fresh);
-        rules.step(&seen).unwrap_or_else(|_| {
-            // It became shorter: it is written anew.
-            *rules = Rules::new(self.until.clone());
-            rules.step(&seen).unwrap_or(false)
+        file.rules.step(&seen).unwrap_or_else(|_| {
+            // It became shorter: it is written from its beginning.
+            file.rules = fresh();
+            file.rules.step(&seen).unwrap_or(false)
         })
     }
 
@@ -371,6 +380,19 @@ mod tests {
         let (_, complete) = folder.look(&sent).unwrap();
         let names: Vec<_> = complete.iter().map(|file| &*file.name).collect();
         assert_eq!(names, ["old"]);
+    }
+
+    #[test]
+    fn file_in_a_folder_that_was_not_watched_yet_is_complete_in_the_end() {
+        let mut watched = Watched::new(&["closed"]);
+        watched.look();
+        // Written and closed before the kernel is asked about the folder.
+        fs::create_dir_all(watched.at("new/deep")).unwrap();
+        fs::write(watched.at("new/deep/x"), "some").unwrap();
+        assert!(watched.look().is_empty() && watched.look().is_empty(), "it may be open");
+        let file = File::options().read(true).open(watched.at("new/deep/x")).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(11)).unwrap();
+        watched.wait_for(&["new/deep/x"]);
     }
 
     #[test]
