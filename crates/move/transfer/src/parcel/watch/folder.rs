@@ -171,6 +171,8 @@ impl Folder {
 
     /// Takes a look at a file into account; whether it is complete.
     fn step(&mut self, name: &str, data: &fs::Metadata, closed: Option<bool>) -> bool {
+        // To set a file's date alone is told as writing (fsnotify_change() in Linux). A write since the last look has a new date.
+        let closed = closed.filter(|is_closed| *is_closed || !is_old(data));
         let fresh = || Rules::new(self.until.clone());
         let new = || Tracked { rules: fresh(), is_heard: false };
         let file = self.files.entry(name.to_owned()).or_insert_with(new);
@@ -393,6 +395,16 @@ mod tests {
         let file = File::options().read(true).open(watched.at("new/deep/x")).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(11)).unwrap();
         watched.wait_for(&["new/deep/x"]);
+    }
+
+    #[test]
+    fn date_that_is_set_after_closing_opens_nothing() {
+        let mut watched = Watched::new(&["closed"]);
+        watched.look();
+        fs::write(watched.at("a"), "some").unwrap();
+        let file = File::open(watched.at("a")).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(3600)).unwrap();
+        watched.wait_for(&["a"]);
     }
 
     #[test]
