@@ -496,7 +496,7 @@ async fn meet_again(caller: &SessionDialer, route: &Route, core: &Core) -> Resul
     }
 }
 
-/// Answers ATTACH, and reads the initiator's proof. At most so many connections at once are granted.
+/// Answers ATTACH, and reads the initiator's proof. Grants at most `most` connections at once.
 pub(crate) async fn attach(
     core: &Core,
     mut wire: Wire,

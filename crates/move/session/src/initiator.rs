@@ -175,7 +175,7 @@ async fn call(core: &Core, calling: &Calling, route: usize, purpose: Purpose) ->
     drive(core, &mut wire, first, opening, route).await
 }
 
-/// Connects, and makes what is said first and how it goes on.
+/// Connects; with the first bytes to send, and the handshake that follows.
 async fn reach(
     core: &Core,
     calling: &Calling,

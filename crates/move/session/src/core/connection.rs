@@ -109,7 +109,7 @@ impl Core {
         Ok(())
     }
 
-    /// Both ends have proved themselves on this connection; so many may be used at once.
+    /// Both ends have proved themselves on this connection; up to `connections` may be used at once.
     pub(crate) fn opened(&self, lane: &Lane<'_>, connections: u8) {
         self.open(&mut self.state(), lane, connections);
         self.wake_writers();

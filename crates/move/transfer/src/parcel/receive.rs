@@ -147,7 +147,7 @@ struct Taking<'t> {
 }
 
 impl Taking<'_> {
-    /// Takes one session. `others` is told of it, and never ends.
+    /// Takes one session. `others` gets it too, and never ends.
     async fn take<O: Future<Output = ()>>(
         &mut self,
         incoming: Incoming,

@@ -71,7 +71,7 @@ impl Failures {
 }
 
 impl WatchRequest {
-    /// Sends what is there and what comes, until `stop` or a marker ends it. `ended` is told of each file, also of those that
+    /// Sends what is there and what comes, until `stop` or a marker ends it. `ended` gets the report of each file, also of those that
     /// are tried again.
     ///
     /// # Errors

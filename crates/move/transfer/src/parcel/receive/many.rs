@@ -79,7 +79,7 @@ struct Ended {
 }
 
 impl ReceiveMany {
-    /// Receives until `stop` ends. `ended` is told of each transfer, and what was refused.
+    /// Receives until `stop` ends. `ended` gets the report of each transfer, refused ones included.
     pub async fn run(self, mut ended: impl FnMut(ParcelReport), stop: impl Future<Output = ()>) {
         let mut stop = pin!(stop);
         let this = Arc::new(self);

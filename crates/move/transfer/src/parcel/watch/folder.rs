@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One look after the other at a watched folder: which of its files are complete.
 //!
-//! Hidden names (`.name`), links and whatever is no regular file are left alone: programs hide what they have not finished. The
+//! Hidden names (`.name`), links, sockets, pipes and devices are left alone: programs hide what they have not finished. The
 //! kernel says which files were closed (inotify), if a rule asks for that; names, lengths and dates are read at each look, so that
 //! an event that was lost only costs time.
 
