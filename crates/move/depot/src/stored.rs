@@ -30,6 +30,7 @@ mod leaving;
 mod listing;
 mod opening;
 mod outcome;
+mod pace;
 mod places;
 mod prefixes;
 mod run;

@@ -513,6 +513,17 @@ impl TransferRate {
         }
     }
 
+    /// The rate at which a depot that keeps the client's bytes may take them now, if it is limited.
+    pub fn from_client(&self) -> Option<Rate> {
+        lowest(self.transfer.granted, locked(&self.transfer.held).part())
+    }
+
+    /// The rate towards the client now, if it is limited.
+    pub fn to_client(&self) -> Option<Rate> {
+        let held = locked(&self.transfer.held);
+        lowest(held.client.set, held.part())
+    }
+
     /// Gives the whole rate to the client's first connection again.
     ///
     /// # Errors
@@ -540,9 +551,14 @@ impl Transfer {
 }
 
 impl Held {
-    fn pace(&self) -> io::Result<()> {
+    /// The lowest of its shares and of the rate that is set for it.
+    fn part(&self) -> Option<Rate> {
         let shares = [self.of_client, self.of_ticket, self.of_key, self.of_depot];
-        let part = shares.into_iter().chain([self.by_operator]).flatten().min();
+        shares.into_iter().chain([self.by_operator]).flatten().min()
+    }
+
+    fn pace(&self) -> io::Result<()> {
+        let part = self.part();
         self.client.pace(part).and(self.upstream.pace(part))
     }
 }

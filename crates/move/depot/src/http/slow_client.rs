@@ -32,7 +32,11 @@ impl UpstreamAttempt<'_> {
             tokio::time::sleep(minimum.pause()).await;
             let info = info();
             let taken = [info.acked.get(), live.received.moved()];
-            if down.look(minimum.towards(&info), live.received.waits_for_sink(), taken) {
+            if down.look(
+                minimum.of_held(info.spacing.rate()),
+                live.received.waits_for_sink(),
+                taken,
+            ) {
                 return End::Broken(CopyError::SinkSlow.into());
             }
             let begun = info.received > before.received || live.sent.moved() > 0;

@@ -225,7 +225,7 @@ async fn too_slow(client: &TcpStream, towards: &Progress, minimum: Option<Minimu
         sleep(minimum.pause()).await;
         let info = info();
         let taken = [info.acked.get(), towards.moved()];
-        if meter.look(minimum.towards(&info), towards.waits_for_sink(), taken) {
+        if meter.look(minimum.of_held(info.spacing.rate()), towards.waits_for_sink(), taken) {
             return;
         }
     }

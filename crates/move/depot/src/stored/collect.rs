@@ -146,6 +146,7 @@ async fn too_slow(job: &Job, session: &Session) -> Refused {
         let now = session.statistics();
         // A session without a connection has its own time.
         let waits = now.is_connected && now.sent_bytes > now.acknowledged_bytes;
+        let minimum = minimum.of_held(job.served.rate_to_client());
         if meter.look(minimum, waits, [now.acknowledged_bytes, now.acknowledged_bytes]) {
             let text = "the session was read slower than the depot's `limits.least_rate`";
             return Refused::new(StatusCode::REQUEST_TIMEOUT, text);

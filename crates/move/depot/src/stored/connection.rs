@@ -7,7 +7,7 @@
 use super::{
     account::account,
     job::{Grants, Job},
-    outcome::{Fate, Refused, Served},
+    outcome::{Fate, InUse, Refused, Served},
     run::run,
 };
 use crate::{
@@ -25,10 +25,7 @@ use protocol::{
     session::{Answer, SessionId, request::Signed},
     ticket::Verified,
 };
-use relay::{
-    copy::{CopyError, Progress},
-    tcp::Wire,
-};
+use relay::{copy::CopyError, tcp::Wire};
 use rustix::net::{Shutdown, shutdown};
 use std::{
     io,
@@ -80,7 +77,7 @@ pub(crate) async fn serve(
         most: allowance.bytes.map(units::Bytes::get),
         minimum,
     };
-    let pacing = context.admission.rates.begin(live.number, peer, allowance.limits());
+    let pacing = Arc::new(context.admission.rates.begin(live.number, peer, allowance.limits()));
     let hop = |peer| context.config().hop_options(peer);
     if let Err(error) = pacing.hold(&client.stream, &client.stream, hop) {
         tracing::warn!(%error, "cannot hold a session to its rate");
@@ -96,7 +93,8 @@ pub(crate) async fn serve(
         why = live.withdrawn() => return entry.withdrawn(&why),
     };
     let counted = [Arc::clone(&live.sent), Arc::clone(&live.received)];
-    let begun = Begun { counted, store, grants, place: Arc::new(place), session };
+    let connection = InUse { counted, rate: Arc::downgrade(&pacing) };
+    let begun = Begun { connection, store, grants, place: Arc::new(place), session };
     let served = match greeted {
         Err(_) => return entry.abandoned(&"it did not say what it wants"),
         Ok(Err(error)) => return refused(entry, &error),
@@ -112,7 +110,7 @@ pub(crate) async fn serve(
 
 /// A connection that has said what it wants.
 struct Begun {
-    counted: [Arc<Progress>; 2],
+    connection: InUse,
     store: Arc<Store>,
     grants: Grants,
     place: Arc<super::places::Place>,
@@ -123,7 +121,7 @@ impl Begun {
     /// The session that continues on it.
     fn continued(&self, context: RequestContext<'_>) -> Option<Arc<Served>> {
         let served = context.stored.find(self.session)?;
-        served.continues(self.counted.clone());
+        served.continues(self.connection.clone());
         Some(served)
     }
 
@@ -134,7 +132,7 @@ impl Begun {
         entry: &mut Entry,
         context: RequestContext<'_>,
     ) -> Result<Arc<Served>, Refused> {
-        let Self { counted, store, grants, place, session } = self;
+        let Self { connection, store, grants, place, session } = self;
         let Signed { request, signer } = match incoming.request() {
             Ok(signed) => signed,
             Err(error) => {
@@ -146,7 +144,7 @@ impl Begun {
         };
         let of = request.about(session).map(|id| format!(" {id}")).unwrap_or_default();
         entry.asks_store(format!("store {}{of}", request.name()));
-        let served = Arc::new(Served::new(counted));
+        let served = Arc::new(Served::new(connection));
         context.stored.remember(session, &served);
         let job = Job {
             stored: Arc::clone(&context.stored),

@@ -12,6 +12,7 @@ use super::{
     job::{Job, blocking},
     leaving::Turn,
     outcome::{Refused, Stop},
+    pace::Pace,
 };
 use ::session::{Beginning, Session, WholeDigest};
 use bytes::Bytes;
@@ -198,6 +199,9 @@ struct Storing<'s> {
     last_promise: Instant,
     meter: Meter,
     next_look: Instant,
+    pace: Pace,
+    /// Whether the depot waits for the sender, and not for the time of a limited rate.
+    is_waited_for: bool,
 }
 
 /// What happens next.
@@ -228,6 +232,8 @@ impl<'s> Storing<'s> {
             last_promise: now,
             meter: Meter::new([0, 0]),
             next_look: now,
+            pace: Pace::new(),
+            is_waited_for: true,
         }
     }
 
@@ -263,7 +269,11 @@ impl<'s> Storing<'s> {
     async fn next(&mut self) -> Event {
         // What is due is looked at although nothing comes.
         let pause = self.job.grants.minimum.map_or(SECOND, |minimum| minimum.pause().min(SECOND));
-        let tick = Instant::now() + pause.max(Duration::from_millis(10));
+        let held_back = self.pace.pause(self.job.served.rate_from_client());
+        self.is_waited_for = held_back.is_zero();
+        let pause = pause.max(Duration::from_millis(10));
+        // A rate may change meanwhile.
+        let tick = Instant::now() + if self.is_waited_for { pause } else { pause.min(held_back) };
         tokio::select! {
             biased;
             () = self.turn.over() => Event::Over,
@@ -272,7 +282,7 @@ impl<'s> Storing<'s> {
                 self.promise = None;
                 Event::Promised(outcome)
             }
-            chunk = self.session.chunk() => Event::Chunk(chunk),
+            chunk = self.session.chunk(), if self.is_waited_for => Event::Chunk(chunk),
             () = sleep_until(tick) => Event::Tick,
         }
     }
@@ -286,7 +296,8 @@ impl<'s> Storing<'s> {
         }
         self.next_look = now + minimum.pause();
         let received = self.length - self.from;
-        if self.meter.look(minimum, true, [received, received]) {
+        let minimum = minimum.of_held(self.job.served.rate_from_client());
+        if self.meter.look(minimum, self.is_waited_for, [received, received]) {
             let text = format!(
                 "the session was sent slower than the depot's `limits.least_rate`, it ends at {} bytes",
                 self.length
@@ -300,7 +311,8 @@ impl<'s> Storing<'s> {
     async fn append(&mut self, first: Bytes) -> Result<(), Stop> {
         let mut size = first.len();
         let mut batch = vec![first];
-        while size < BATCH {
+        let most = BATCH.min(Pace::most_at_once(self.job.served.rate_from_client()));
+        while size < most {
             match at_once(self.session).await {
                 Some(Ok(Some(bytes))) => {
                     size += bytes.len();
@@ -311,6 +323,7 @@ impl<'s> Storing<'s> {
             }
         }
         self.job.served.received(size);
+        self.pace.took(size);
         let length = self.length + size as u64;
         self.check(length)?;
         let mut writer = self.writer.take().ok_or(StoreError::Ended)?;

@@ -6,13 +6,14 @@ use protocol::{
     http::{Fault, ProxyError},
     session::{record::EndCode, request::RequestError},
 };
-use relay::copy::Progress;
+use relay::{copy::Progress, rates::TransferRate};
 use std::{
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::Duration,
 };
 use store::StoreError;
 use tokio::{sync::watch, time::timeout};
+use units::Rate;
 
 /// How long a session may take to learn that its connection has ended as it should.
 const MOMENT: Duration = Duration::from_secs(2);
@@ -43,11 +44,19 @@ pub(super) enum Fate {
     Refused(Fault),
 }
 
+/// What a session has to know of the connection that it uses.
+#[derive(Debug, Clone)]
+pub(super) struct InUse {
+    /// Where its bytes are counted: from the client, and to it.
+    pub counted: [Arc<Progress>; 2],
+    /// How fast it may be, while it is open.
+    pub rate: Weak<TransferRate>,
+}
+
 /// What a session and its connections, one at a time, know of each other.
 #[derive(Debug)]
 pub(super) struct Served {
-    /// Where bytes of the connection in use are counted: from the client, and to it.
-    counted: Mutex<[Arc<Progress>; 2]>,
+    connection: Mutex<InUse>,
     fate: OnceLock<Fate>,
     /// Whether there is a fate, or will be none.
     settled: watch::Sender<bool>,
@@ -130,25 +139,43 @@ impl From<::session::Error> for Stop {
 }
 
 impl Served {
-    /// By a connection whose bytes are counted there: from the client, and to it.
-    pub(super) fn new(counted: [Arc<Progress>; 2]) -> Self {
+    /// By this connection.
+    pub(super) fn new(connection: InUse) -> Self {
         let settled = watch::Sender::new(false);
-        Self { counted: Mutex::new(counted), fate: OnceLock::new(), settled }
+        Self { connection: Mutex::new(connection), fate: OnceLock::new(), settled }
     }
 
     /// Another connection is in use.
-    pub(super) fn continues(&self, counted: [Arc<Progress>; 2]) {
-        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = counted;
+    pub(super) fn continues(&self, connection: InUse) {
+        *self.connection() = connection;
     }
 
     /// So many bytes have come from the client.
     pub(super) fn received(&self, bytes: usize) {
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)[0].count(bytes as u64);
+        self.connection().counted[0].count(bytes as u64);
     }
 
     /// So many bytes go to the client.
     pub(super) fn sent(&self, bytes: usize) {
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)[1].count(bytes as u64);
+        self.connection().counted[1].count(bytes as u64);
+    }
+
+    /// How fast the client may send now, if that is limited.
+    pub(super) fn rate_from_client(&self) -> Option<Rate> {
+        self.rate()?.from_client()
+    }
+
+    /// How fast the client is sent to now, if that is limited.
+    pub(super) fn rate_to_client(&self) -> Option<Rate> {
+        self.rate()?.to_client()
+    }
+
+    fn rate(&self) -> Option<Arc<TransferRate>> {
+        self.connection().rate.upgrade()
+    }
+
+    fn connection(&self) -> MutexGuard<'_, InUse> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// It has ended in this way; the first one counts.

@@ -36,10 +36,10 @@ impl MinimumRate {
         self.time / LOOKS
     }
 
-    /// The same towards a client that the depot itself holds to a rate, which TCP may not quite reach.
+    /// The same of a client that the depot itself holds to a rate, which TCP may not quite reach.
     #[must_use]
-    pub fn towards(self, client: &TcpInfo) -> Self {
-        let held = client.spacing.rate().map(|held| Rate::bits_per_second(held.bps() / 2));
+    pub fn of_held(self, to: Option<Rate>) -> Self {
+        let held = to.map(|held| Rate::bits_per_second(held.bps() / 2));
         Self { rate: held.map_or(self.rate, |held| held.min(self.rate)), ..self }
     }
 
@@ -102,7 +102,7 @@ impl Rest {
         }
         let taken = self.queued.saturating_sub(queued);
         *self = Self::new(queued);
-        queued > 0 && minimum.towards(&client()).is_missed(taken as u64, time)
+        queued > 0 && minimum.of_held(client().spacing.rate()).is_missed(taken as u64, time)
     }
 }
 
@@ -132,12 +132,8 @@ mod tests {
 
     #[test]
     fn rate_limited_client_is_not_too_slow() {
-        let held = |bps| TcpInfo {
-            spacing: crate::tcp::info::SocketPacing::AtMost(Rate::bits_per_second(bps)),
-            ..TcpInfo::default()
-        };
-        assert_eq!(MINIMUM.towards(&TcpInfo::default()).rate.bps(), 8_000);
-        assert_eq!(MINIMUM.towards(&held(100_000)).rate.bps(), 8_000);
-        assert_eq!(MINIMUM.towards(&held(8_000)).rate.bps(), 4_000);
+        let held = |bps| MINIMUM.of_held(Some(Rate::bits_per_second(bps))).rate.bps();
+        assert_eq!(MINIMUM.of_held(None).rate.bps(), 8_000);
+        assert_eq!([held(100_000), held(8_000)], [8_000, 4_000]);
     }
 }

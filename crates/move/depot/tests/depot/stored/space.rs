@@ -123,6 +123,19 @@ async fn slow_sender_is_ended_and_its_reservation_given_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn limited_client_is_slowed_and_not_blamed_for_it() {
+    let place = Place::new();
+    let limits = "limits.client_rate = \"4mbit\"\nlimits.least_rate = \"20mbit\"\nlimits.least_time = \"1s\"\n";
+    let depot = Daemon::depot(&format!("{limits}{}", settings(&place.path(), "")));
+    let (content, begun) = (noise(1, 1_500_000), Instant::now());
+    leave(&depot, id(1), &content).await.unwrap();
+    // 3 s at that rate. No machine is so slow that it would take that long without a limit.
+    let taken = begun.elapsed();
+    assert!(taken > Duration::from_millis(2900), "1.5 MB at 4 Mb/s took {taken:?}");
+    assert!(collect(&depot, id(1), 2, 0).await.unwrap().1 == content);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn reload_changes_limits_and_not_the_place() {
     let place = Place::new();
     let file = place.0.path().join("depot.toml");
