@@ -36,6 +36,7 @@ pub(crate) mod option {
     pub(crate) const SEND_FILE: c_int = 14;
     pub(crate) const RECEIVED_FILE: c_int = 15;
     pub(crate) const CONFIRM: c_int = 16;
+    pub(crate) const CONNECTIONS: c_int = 17;
     pub(crate) const ERROR: c_int = 32;
     pub(crate) const ERROR_TEXT: c_int = 33;
     pub(crate) const PEER_NOTE: c_int = 34;
@@ -53,6 +54,8 @@ const LONGEST_NOTE: usize = 4096;
 const LONGEST_TEXT: usize = 4096;
 /// Windows between these make sense, in bytes.
 const WINDOWS: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 40;
+/// So many connections a session may have at once.
+const CONNECTIONS: std::ops::RangeInclusive<u8> = 1..=16;
 
 /// What a meeting is called in place of an address.
 pub(crate) const MEETING: &str = "meet:";
@@ -105,6 +108,7 @@ impl Settings {
             option::ENCRYPT => options.encrypt = flag(value, "LSL_ENCRYPT")?,
             option::DIGEST => options.digest = digest(number(value)?)?,
             option::CONFIRM => self.confirms = flag(value, "LSL_CONFIRM")?,
+            option::CONNECTIONS => options.connections = connections(value)?,
             option::SEND_FILE => {
                 let file = StoredFile::new(file(value, "LSL_SEND_FILE")?)?;
                 self.sent = Some(Arc::new(file));
@@ -138,6 +142,7 @@ impl Settings {
             option::WAIT => u64::from(self.waits),
             option::ENCRYPT => u64::from(options.encrypt),
             option::CONFIRM => u64::from(self.confirms),
+            option::CONNECTIONS => u64::from(options.connections),
             option::DIGEST => options.digest.map_or(0, |digest| u64::from(digest.number())),
             _ => return Err(unknown(name)),
         })
@@ -323,6 +328,11 @@ fn digest(number: u64) -> Result<Option<WholeDigest>, Failure> {
     })
 }
 
+fn connections(value: &[u8]) -> Result<u8, Failure> {
+    let number = u8::try_from(number(value)?).ok().filter(|number| CONNECTIONS.contains(number));
+    number.ok_or_else(|| Failure::invalid("LSL_CONNECTIONS is 1 to 16"))
+}
+
 fn window(value: &[u8]) -> Result<Bytes, Failure> {
     let bytes = number(value)?;
     if !WINDOWS.contains(&bytes) {
@@ -352,6 +362,8 @@ mod tests {
         assert!(routes(&settings, "b.example").is_err());
         settings.set(option::RATE, &eight(5_000_000)).unwrap();
         assert_eq!(settings.get(option::RATE).unwrap(), 5_000_000);
+        settings.set(option::CONNECTIONS, &eight(16)).unwrap();
+        assert_eq!(settings.get(option::CONNECTIONS).unwrap(), 16);
         for number in [1, 2, 0] {
             settings.set(option::DIGEST, &eight(number)).unwrap();
             assert_eq!(settings.get(option::DIGEST).unwrap(), number);
@@ -370,6 +382,8 @@ mod tests {
             (option::STATE, b""),
             (option::STATE, b"lhs\x02 and something else"),
             (option::CONFIRM, &eight(2)),
+            (option::CONNECTIONS, &eight(0)),
+            (option::CONNECTIONS, &eight(17)),
             (option::SEND_FILE, &eight(1 << 40)),
         ] {
             assert_eq!(settings.set(name, value).unwrap_err().errno, libc::EINVAL, "{name}");

@@ -43,6 +43,7 @@ extern "C" {
 #define LSL_SEND_FILE 14      /* number: descriptor of a file to send in place of what is written; write fails with EPIPE */
 #define LSL_RECEIVED_FILE 15  /* number: with LSL_STATE: descriptor of a file with all that was received and is kept */
 #define LSL_CONFIRM 16        /* number: 1 if LSL_SENT of the other end waits for lsl_confirm; default 0 */
+#define LSL_CONNECTIONS 17    /* number: connections that lsl_connect uses at once, over the routes in turn: 1 to 16; default 1 */
 
 /* Further options of lsl_getsockopt. */
 #define LSL_ERROR 32      /* number: errno with which the session failed, or 0; reading it changes nothing */
@@ -85,7 +86,7 @@ extern "C" {
 /* How far a session is. Later versions of the library may add fields at the end. */
 struct lsl_info {
     uint32_t state;              /* LSL_STATE_... */
-    uint32_t connections;        /* connections so far; more than 1 if the session was continued */
+    uint32_t connections;        /* connections so far; more than LSL_CONNECTIONS if the session was continued */
     uint32_t depots;             /* depots on the route of the latest connection */
     uint32_t error;              /* errno with which the session failed, or 0 */
     uint64_t sent_bytes;         /* sent, without what was sent again */

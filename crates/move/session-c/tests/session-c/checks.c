@@ -369,6 +369,31 @@ static void by_hand(void)
     CHECK(lsl_wait(fd, LSL_OVER, -1) == 0 && lsl_wait(accepted, LSL_OVER, -1) == 0);
 }
 
+/* One session has several connections at once. */
+static void several(void)
+{
+    enum { LENGTH = 4 << 20 };
+    static unsigned char sent[LENGTH], got[LENGTH];
+    int listener = listening(0), fd = lsl_socket(0), accepted;
+    size_t at;
+    ssize_t some;
+
+    for (at = 0; at < LENGTH; at++)
+        sent[at] = (unsigned char)(at * 31 + at / 251);
+    number(fd, LSL_CONNECTIONS, 3);
+    CHECK(lsl_connect(fd, local) == 0);
+    CHECK((accepted = lsl_accept(listener, 0)) >= 0);
+    while (info_of(fd).connections < 3)
+        usleep(1000);
+    for (at = 0; at < LENGTH; at += (size_t)some)
+        CHECK((some = write(fd, sent + at, LENGTH - at)) > 0);
+    CHECK(shutdown(fd, SHUT_WR) == 0 && shutdown(accepted, SHUT_WR) == 0);
+    for (at = 0; at < LENGTH; at += (size_t)some)
+        CHECK((some = read(accepted, got + at, LENGTH - at)) > 0);
+    CHECK(read(accepted, got, 1) == 0 && memcmp(sent, got, LENGTH) == 0);
+    CHECK(lsl_wait(fd, LSL_OVER, -1) == 0 && info_of(fd).acknowledged_bytes == LENGTH);
+}
+
 /* A file is sent in place of what is written; a state is taken only as it was given. */
 static void files(void)
 {
@@ -468,7 +493,7 @@ int main(int argc, char **argv)
     } all[] = {{"close_early", close_early}, {"wrong_calls", wrong_calls}, {"refused", refused},
                {"secrets", secrets},         {"polling", polling},         {"pressure", pressure},
                {"unread", unread},           {"closed", closed},         {"digests", digests},
-               {"by_hand", by_hand},       {"files", files}};
+               {"by_hand", by_hand},       {"files", files},           {"several", several}};
     size_t i;
     /* A check that waits forever fails. */
     alarm(120);

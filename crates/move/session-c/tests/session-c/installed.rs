@@ -135,6 +135,7 @@ fn other_end_hears_when_the_program_confirms() {
 #[test]
 fn file_is_sent_in_place_of_what_is_written() {
     check("files");
+    check("several");
 }
 
 #[test]
