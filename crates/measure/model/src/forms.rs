@@ -16,14 +16,13 @@
 
 use crate::{
     bbr,
-    cardwell::SlowStart,
     hop::{Connection, Law},
-    padhye,
     rounds::{self, Delivered, Losses, Path, Start, Until},
     sawtooth,
     window::Rule,
 };
 use congestion::response;
+use formulas::{cardwell::SlowStart, padhye};
 use units::{Duration, Probability};
 
 /// The share of the limits up to which a form without limits is taken.

@@ -6,7 +6,7 @@
 //!   flow        a chain of connections and its set-up: equations 1, 3 and 4 of Augusto et al. 2008
 //!     hop       one connection: path, buffers, losses, the law of its congestion control
 //!     forms     which form is for it
-//!       cardwell, padhye, bbr, congestion::response     the forms
+//!       formulas, bbr, congestion::response             the forms
 //!       rounds, window                                  a window's rule, round by round
 //!   timeline    flows that share links, from event to event
 //!     shares, sawtooth                                  weighted max-min, and what a saw leaves of a link
@@ -18,12 +18,10 @@
 
 pub mod bbr;
 pub mod buffers;
-pub mod cardwell;
 mod flow;
 mod forms;
 mod hop;
 mod method;
-pub mod padhye;
 mod prediction;
 mod record_of;
 pub mod rounds;
