@@ -77,7 +77,7 @@ impl FailoverRoutes {
     ) -> Vec<R> {
         let chains: Vec<[DepotAddress; 1]> = routes.iter().map(|route| [next(route)]).collect();
         let chains: Vec<&[DepotAddress]> = chains.iter().map(|chain| &chain[..]).collect();
-        let plan = self.chooser(detour).plan(&Destination::Named(to.clone()), &chains);
+        let plan = self.chooser(detour).plan(&Destination::Named(to.clone()), None, &chains);
         let mut routes: Vec<_> = routes.into_iter().map(Some).collect();
         plan.all().iter().filter_map(|at| routes[*at].take()).collect()
     }

@@ -31,6 +31,7 @@ mod registry;
 mod statistics;
 pub mod status;
 mod sums;
+mod throughput;
 mod view;
 mod withdrawal;
 
@@ -45,6 +46,7 @@ pub use lines::StderrLog;
 pub(crate) use live::{Asked, Live};
 pub(crate) use outcome::{Direction, Fate, Outcome, in_words};
 pub(crate) use registry::Ended;
+pub(crate) use throughput::Throughput;
 pub(crate) use view::View;
 pub(crate) use withdrawal::Withdrawal;
 
@@ -107,6 +109,11 @@ impl Observer {
     /// asked, and how many are now.
     pub(crate) fn crest(&self) -> (u64, (usize, usize)) {
         self.registry.crest()
+    }
+
+    /// What all transfers move together, and how many are under way.
+    pub(crate) fn throughput(&self) -> (Throughput, usize) {
+        self.registry.throughput()
     }
 
     /// All statistics of this process.

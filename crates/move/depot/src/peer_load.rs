@@ -6,14 +6,7 @@
 //! would redirect clients back and forth. Other depots are not redirected: the route names the depot that they
 //! use.
 
-use crate::{
-    admission::{limits::Gate, verdict::Grant},
-    config::Config,
-    http::question,
-    lifecycle::Lifecycle,
-    state::Shared,
-    upstream,
-};
+use crate::{admission::verdict::Grant, config::Config, http::question, state::Shared, upstream};
 use health::BodyLimit;
 use protocol::{
     DepotAddress, Fetch,
@@ -22,11 +15,15 @@ use protocol::{
 use std::{sync::Arc, time::Duration};
 
 /// How full this depot is.
-pub(crate) fn own_load(gate: &Gate, lifecycle: &Lifecycle, config: &Config) -> Load {
+pub(crate) fn own_load(shared: &Shared, config: &Config) -> Load {
+    let (throughput, transfers) = shared.observer.throughput();
     Load {
-        connections: gate.len(),
+        connections: shared.admission.gate.len(),
         connections_limit: config.limits.connections,
-        leaving: lifecycle.is_leaving(),
+        leaving: shared.lifecycle.is_leaving(),
+        transfers,
+        rate_bps: throughput.now_bps,
+        highest_rate_bps: throughput.highest_bps(),
     }
 }
 

@@ -15,6 +15,6 @@ mod probe;
 mod question;
 mod state;
 
-pub use probe::{Finding, probe, within};
+pub use probe::{Finding, load, probe, within};
 pub use question::{BodyLimit, QuestionError, Response, ask, ask_with_padding};
 pub use state::{Health, Rules};

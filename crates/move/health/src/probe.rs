@@ -5,7 +5,7 @@
 //! depot's own `Proxy-Status`. Both show that the depot is alive. A depot that is full or stopping answers
 //! 503. One that answers 400 speaks TLS on a port that the configuration names without TLS.
 
-use crate::question::{BodyLimit, QuestionError, ask};
+use crate::question::{BodyLimit, QuestionError, Response, ask};
 use http::StatusCode;
 use protocol::{
     DepotAddress, Scheme,
@@ -48,13 +48,7 @@ impl From<Refusal> for Finding {
 
 /// Probes a depot on a new connection.
 pub async fn probe(stream: &mut Stream, depot: &DepotAddress) -> Finding {
-    let host = depot.authority.without_port(depot.scheme.default_port());
-    let question = format!("GET {LOAD} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    let limit = BodyLimit { document: MAX_LOAD_BODY, padding: 0 };
-    let answer = ask(stream, &question, limit).await;
-    // An exchange that has ended in good order may end so on the wire.
-    reset_on_close(stream.tcp(), answer.is_err());
-    match answer {
+    match ask_load(stream, depot).await {
         Ok(answer) if answer.head.status == StatusCode::OK => by_load(&answer.document),
         Ok(answer) => by_status(&answer.head, depot.scheme),
         Err(QuestionError::Io(error) | QuestionError::Head(ReadHeadError::Io(error), _)) => {
@@ -62,6 +56,22 @@ pub async fn probe(stream: &mut Stream, depot: &DepotAddress) -> Finding {
         }
         Err(_) => Finding::Down(NO_DEPOT.to_owned()),
     }
+}
+
+/// How full a depot says it is, on a new connection; none if it does not say.
+pub async fn load(stream: &mut Stream, depot: &DepotAddress) -> Option<Load> {
+    let answer = ask_load(stream, depot).await.ok()?;
+    serde_json::from_slice(&answer.document).ok()
+}
+
+async fn ask_load(stream: &mut Stream, depot: &DepotAddress) -> Result<Response, QuestionError> {
+    let host = depot.authority.without_port(depot.scheme.default_port());
+    let question = format!("GET {LOAD} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let limit = BodyLimit { document: MAX_LOAD_BODY, padding: 0 };
+    let answer = ask(stream, &question, limit).await;
+    // An exchange that has ended in good order may end so on the wire.
+    reset_on_close(stream.tcp(), answer.is_err());
+    answer
 }
 
 /// The same with a timeout, which includes the connection.

@@ -168,7 +168,7 @@ pub(crate) async fn turn_away(caller: AcceptedConnection, fault: &Fault, shared:
                     entry.asked_proxy(&request);
                 } else if let Some(peer) = shared.next_hops.siblings.instead(
                     &request,
-                    &own_load(&shared.admission.gate, &shared.lifecycle, context.config()),
+                    &own_load(shared, context.config()),
                     context.config(),
                 ) {
                     client.lead_away(entry, &request, &peer, context).await;
@@ -216,7 +216,7 @@ impl Client {
             return then;
         }
         let entry = self.observe(request, (site, proxied), context);
-        let load = own_load(&context.admission.gate, &context.lifecycle, context.config());
+        let load = own_load(context.shared(), context.config());
         if !proxied
             && let Some(peer) = context.next_hops.siblings.instead(request, &load, context.config())
         {
@@ -250,8 +250,7 @@ impl Client {
         if !asks_load(request) || !permitted() {
             return None;
         }
-        let answer = own_load(&context.admission.gate, &context.lifecycle, context.config())
-            .answer(request.method, own);
+        let answer = own_load(context.shared(), context.config()).answer(request.method, own);
         Some(self.answer(&answer, own, context).await)
     }
 

@@ -4,6 +4,7 @@
 //! A transfer counts from its first byte: what is read here is the counters of the ended ones plus
 //! what those under way have moved, both read under one lock. So no counter ever falls.
 
+use super::throughput::Throughput;
 use super::{
     Outcome,
     counters::Counters,
@@ -58,6 +59,7 @@ struct State {
     first_byte: Histogram,
     duration: Histogram,
     looked: Instant,
+    throughput: Throughput,
     /// The last transfer that was looked at for its receipt, unless it was the last of all.
     noted: u64,
 }
@@ -128,6 +130,7 @@ impl Registry {
                 first_byte: Histogram::default(),
                 duration: Histogram::default(),
                 looked: Instant::now(),
+                throughput: Throughput::default(),
                 noted: 0,
             }),
         })
@@ -218,13 +221,16 @@ impl Registry {
         }
         state.looked = Instant::now();
         let (mut upstreams, mut clients) = (HashMap::new(), HashMap::new());
+        let mut now_bps: u64 = 0;
         for live in state.live.values() {
             live.look(elapsed);
+            now_bps = now_bps.saturating_add(live.bps());
             let (up, down) = (live.upstream_hop(), Arc::clone(&live.asked.client_hop));
             upstreams.entry(up).or_insert_with(Moved::default).add(live.moved());
             clients.entry(down).or_insert_with(Moved::default).add(live.moved());
         }
         let state = &mut *state;
+        state.throughput.look(now_bps, elapsed);
         for (hops, moving) in [(&mut state.upstreams, upstreams), (&mut state.clients, clients)] {
             for label in moving.keys() {
                 hops.tally(label);
@@ -235,6 +241,12 @@ impl Registry {
                 tally.rates.look(now, elapsed);
             }
         }
+    }
+
+    /// What all transfers move together, and how many are under way.
+    pub(crate) fn throughput(&self) -> (Throughput, usize) {
+        let state = self.state();
+        (state.throughput, state.live.len())
     }
 
     /// The transfers that are to be looked at next for their receipts.

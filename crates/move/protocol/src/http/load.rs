@@ -23,6 +23,15 @@ pub struct Load {
     pub connections_limit: usize,
     /// Whether it takes no more, because it stops.
     pub leaving: bool,
+    /// Transfers under way.
+    #[serde(default)]
+    pub transfers: usize,
+    /// What they move together, in both directions, over the last second: bit/s.
+    #[serde(default)]
+    pub rate_bps: u64,
+    /// The highest such rate of late, in bit/s: half of it counts 10 minutes later. 0 of a depot that does not tell.
+    #[serde(default)]
+    pub highest_rate_bps: u64,
 }
 
 impl Load {
