@@ -43,6 +43,7 @@ mod receipt;
 mod recv;
 mod report;
 mod results_table;
+mod route;
 mod run;
 mod runs;
 mod send;
@@ -100,6 +101,9 @@ enum Command {
     Put(Box<put::PutArgs>),
     Recv(Box<recv::RecvArgs>),
     Report(report::ReportArgs),
+    /// Show what is known of routes, and which of them --via auto takes.
+    #[command(subcommand)]
+    Route(route::Command),
     Run(run::RunArgs),
     Send(Box<send::SendArgs>),
     /// Show sessions, which are two-way byte streams through depots.
@@ -171,6 +175,7 @@ pub fn run() -> ExitCode {
         Command::Put(args) => put::run(&args),
         Command::Recv(args) => recv::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Route(command) => route::run(&command),
         Command::Run(args) => return run::run(&args),
         Command::Send(args) => send::run(*args),
         Command::Session(command) => session::run(&command),

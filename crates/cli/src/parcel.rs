@@ -6,11 +6,13 @@ use crate::{
     print::print_json_text,
     progress::{ProgressLine, show},
     random::random,
-    receipt, via,
+    receipt,
+    via::{self, Via},
 };
 use clap::Args;
 use indicatif::HumanBytes;
 use protocol::{DepotAddress, ticket::UnixTime};
+use route::Chooser;
 use serde_json::{Value, json};
 use session::{Options, Route, RouteError};
 use std::{
@@ -29,7 +31,8 @@ use units::{ClassifyFailure, Rate};
 /// Options of both commands.
 #[derive(Debug, Args)]
 pub struct ParcelArgs {
-    /// Depots of a route, the one nearest this machine first; repeat for a route to use when this one fails
+    /// Depots of a route, the one nearest this machine first; repeat for a route to use when this one fails. With longhaul send to an
+    /// address also auto[:FILE]: the best by forecast of those in a register
     #[arg(long, value_name = "[https:]HOST[:PORT],...")]
     via: Vec<String>,
     /// Code that both ends must give [default: a new one is printed]
@@ -150,6 +153,24 @@ impl ParcelArgs {
         }
         let routes = via::routes(&self.via)?;
         routes.iter().map(|depots| to(depots).map_err(|error| via::malformed(&error))).collect()
+    }
+
+    /// The routes to a receiver, and what chooses among them if `--via auto` does.
+    pub fn routes_or_auto(
+        &self,
+        to: &str,
+    ) -> Result<(Vec<Route>, Option<Arc<dyn Chooser>>), Failure> {
+        if self.via.is_empty() {
+            return Ok((self.routes(|via| Route::to(via, to))?, None));
+        }
+        let via = Via::read(&self.via)?;
+        let route = |depots: &Vec<DepotAddress>| Route::to(depots, to);
+        let routes: Result<_, _> = via.chains().iter().map(route).collect();
+        let timeout = Options::default().connect_timeout;
+        Ok((
+            routes.map_err(|error| via::malformed(&error))?,
+            via.chooser(self.ca.as_deref(), timeout),
+        ))
     }
 
     /// Transfers until the end or a signal; `again` says what to do after a signal.

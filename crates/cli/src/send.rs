@@ -96,7 +96,7 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
     check_sent_name(&what, name.as_deref())?;
     follow.check(&what)?;
     let encrypt = !no_encryption;
-    let options = Options { digest, encrypt, connections, ..shared.options(limit_rate) };
+    let mut options = Options { digest, encrypt, connections, ..shared.options(limit_rate) };
     if !detach && owner.is_given() {
         return Err(Failure::usage("--owner-key is only for --detach"));
     }
@@ -109,7 +109,14 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
                     "tcp: a plain TCP server cannot receive from longhaul send. Name a longhaul recv: HOST:PORT",
                 ));
             }
-            Goal::Listener(shared.routes(|via| Route::to(via, &to))?, shared.code(None)?)
+            let (routes, chooser) = shared.routes_or_auto(&to)?;
+            if chooser.is_some() && connections > 1 {
+                let text =
+                    "--connections uses all routes at once: name them, in place of --via auto";
+                return Err(Failure::usage(text));
+            }
+            options.chooser = chooser;
+            Goal::Listener(routes, shared.code(None)?)
         }
         None if !shared.has_depots() => {
             let text = "no receiver given: name it (HOST:PORT), or a depot where both ends meet (--via DEPOT)";

@@ -5,11 +5,12 @@ use crate::{
     failure::Failure,
     print::{StreamedOutput, print_json_text},
     progress::{ProgressLine, show},
-    receipt, via,
+    receipt,
+    via::Via,
 };
 use clap::Args;
 use indicatif::HumanBytes;
-use route::{Match, RouteTable};
+use route::{Chooser, Match, RouteTable};
 use serde_json::{Value, json};
 use std::{
     env, fs,
@@ -27,7 +28,8 @@ use units::{ClassifyFailure, FailureClass, Rate};
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct TransferArgs {
-    /// Depots of a route, the one nearest this machine first; repeat for a route to use when this one fails
+    /// Depots of a route, the one nearest this machine first; repeat for a route to use when this one fails; auto[:FILE]: the best by
+    /// forecast of those in a register
     #[arg(long, value_name = "[https:]HOST[:PORT],...")]
     via: Vec<String>,
     /// Routes through depots by destination (TOML) [default: longhaul/client.toml in the user's configuration directory]
@@ -78,8 +80,10 @@ impl TransferArgs {
             let text = "--connect-timeout must be more than 0, as in --connect-timeout 15s";
             return Err(Failure::usage(text));
         }
+        let (routes, chooser) = self.routes()?;
         Ok(Options {
-            routes: self.routes()?,
+            routes,
+            chooser,
             limit_rate: self.limit_rate,
             retries: self.retries,
             first_wait: self.retry_wait.into(),
@@ -94,17 +98,19 @@ impl TransferArgs {
         })
     }
 
-    fn routes(&self) -> Result<RouteTable, Failure> {
+    fn routes(&self) -> Result<(RouteTable, Option<Arc<dyn Chooser>>), Failure> {
         if !self.via.is_empty() {
+            let via = Via::read(&self.via)?;
             // The URLs are named, so one of this machine is meant, too.
-            return via::table(&self.via, &[Match::ALL]);
+            let table = RouteTable::through(via.chains(), &[Match::ALL]);
+            return Ok((table, via.chooser(self.ca.as_deref(), self.connect_timeout.into())));
         }
         let file = match (&self.config, default_config()) {
             (Some(file), _) => file.clone(),
             (None, Some(file)) if file.exists() => file,
-            _ => return Ok(RouteTable::default()),
+            _ => return Ok((RouteTable::default(), None)),
         };
-        RouteTable::read(&file).map_err(Failure::usage)
+        Ok((RouteTable::read(&file).map_err(Failure::usage)?, None))
     }
 
     /// Whether it is told how a transfer went.

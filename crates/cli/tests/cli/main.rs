@@ -5,6 +5,7 @@
 mod add_your_own;
 mod agent;
 mod agent_access;
+mod auto;
 mod cc;
 mod cc_file;
 mod chain;

@@ -171,7 +171,7 @@ impl<'r> Trial<'_, 'r> {
     /// The next promising route. What an earlier one has shown of its depots counts.
     pub(crate) fn next(&mut self) -> Option<Route<'r>> {
         let chains: Vec<_> = self.left.iter().map(|route| route.depots).collect();
-        let next = *self.down.chooser().plan(self.to, &chains).promising().first()?;
+        let next = *self.down.chooser().plan(self.to, None, &chains).promising().first()?;
         self.begun = Instant::now();
         Some(self.left.remove(next))
     }

@@ -8,6 +8,8 @@ use crate::{
 use protocol::DepotAddress;
 use std::{
     fmt::Debug,
+    future::{Future, ready},
+    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -15,12 +17,26 @@ use units::Bytes;
 
 /// Chooses among routes, and learns from how attempts end.
 pub trait Chooser: Debug + Send + Sync {
-    /// The order in which to try these chains of depots to a destination. An empty chain is the way without depots.
-    fn plan(&self, to: &Destination, chains: &[&[DepotAddress]]) -> Plan;
+    /// Learns what a plan for these chains needs and is not known yet. It takes a second at most.
+    fn prepare<'p>(
+        &'p self,
+        to: &'p Destination,
+        chains: &'p [&'p [DepotAddress]],
+    ) -> Prepared<'p> {
+        let _ = (to, chains);
+        Box::pin(ready(()))
+    }
+
+    /// The order in which to try these chains of depots to a destination, for so many bytes if that is known. An empty chain is the
+    /// way without depots.
+    fn plan(&self, to: &Destination, bytes: Option<Bytes>, chains: &[&[DepotAddress]]) -> Plan;
 
     /// An attempt by one of these chains has ended, successful or not.
     fn ended(&self, to: &Destination, chain: &[DepotAddress], attempt: &Attempt);
 }
+
+/// What a chooser does before it plans.
+pub type Prepared<'p> = Pin<Box<dyn Future<Output = ()> + Send + 'p>>;
 
 /// An order in which to try routes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +46,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// These places, of which the first `promising` ones are so.
+    pub fn new(order: Vec<usize>, promising: usize) -> Self {
+        Self { order, promising }
+    }
+
     /// The places of all routes in their list, the most promising first.
     pub fn all(&self) -> &[usize] {
         &self.order
@@ -87,7 +108,7 @@ impl AsWritten {
 }
 
 impl Chooser for AsWritten {
-    fn plan(&self, _: &Destination, chains: &[&[DepotAddress]]) -> Plan {
+    fn plan(&self, _: &Destination, _: Option<Bytes>, chains: &[&[DepotAddress]]) -> Plan {
         let standing = |chain: &&[DepotAddress]| {
             chain.first().map_or(Standing::Good, |depot| self.standings.of(depot, self.avoid))
         };
@@ -123,7 +144,7 @@ mod tests {
             chooser.ended(&to, chains[at], &attempt);
         };
         let order = || {
-            let plan = chooser.plan(&to, &chains);
+            let plan = chooser.plan(&to, None, &chains);
             (plan.all().to_vec(), plan.promising().len())
         };
         assert_eq!(order(), (vec![0, 1, 2, 3], 4));

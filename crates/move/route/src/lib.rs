@@ -16,11 +16,13 @@
 //! chain        the depots of a route, as text
 //! standing     what is known of depots: failed lately, down
 //! choice       the order in which routes are tried
+//! auto         the order by forecasts, from a register of depots and earlier transfers
 //! dial         connections to first depots
 //! peer         hosts and ports as addresses to connect to
 //! short_rule   destinations that are reached directly since their connections are short
 //! ```
 
+mod auto;
 mod chain;
 mod choice;
 mod destination;
@@ -30,10 +32,12 @@ mod short_rule;
 mod standing;
 mod table;
 
+pub use auto::{Auto, Found, Listed, Place, Register};
 pub use chain::{ChainTextError, read_chain};
-pub use choice::{AsWritten, Attempt, AttemptEnd, Chooser, Plan};
+pub use choice::{AsWritten, Attempt, AttemptEnd, Chooser, Plan, Prepared};
 pub use destination::{Destination, Match, MatchError};
 pub use dial::FirstHopDialer;
+pub use overlay::{Assessed, Basis, Candidate, Claim, Decision, Memory, Why};
 pub use peer::{authority_of, depot_peer, server_peer};
 pub use short_rule::{FirstContact, ShortRule};
 pub use standing::{Standing, Standings};

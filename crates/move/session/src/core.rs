@@ -35,7 +35,7 @@ use std::{
     task::Waker,
     time::Instant,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// A session, without its connection.
 #[derive(Debug)]
@@ -54,6 +54,8 @@ pub(crate) struct Core {
     making: tokio::sync::Mutex<()>,
     /// What the scheduler's time counts from.
     epoch: Instant,
+    /// Whether the chooser of routes knows how all connections went. An acceptor has none.
+    pub(crate) settled: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
@@ -212,6 +214,7 @@ impl Core {
             writers: Mutex::default(),
             making: tokio::sync::Mutex::default(),
             epoch: Instant::now(),
+            settled: watch::Sender::new(direction != Direction::FromInitiator),
         };
         {
             let mut state = core.state();

@@ -42,16 +42,22 @@ const LASTING: Duration = Duration::from_secs(5);
 
 /// Keeps a session going, by the first of these routes that works.
 pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
+    keep_going(&core, routes).await;
+    core.settled.send_replace(true);
+}
+
+async fn keep_going(core: &Arc<Core>, routes: Vec<Route>) {
     let calling = Arc::new(Calling { dialer: SessionDialer::new(core.options()), routes });
     let routes = &calling.routes;
-    let chooser = AsWritten::new(Arc::default(), AVOID);
-    let (mut rounds, mut failures) = (Rounds::new(routes, chooser), 0);
+    let (chooser, expected) = (core.options().chooser.clone(), core.options().expected);
+    let chooser = chooser.unwrap_or_else(|| Arc::new(AsWritten::new(Arc::default(), AVOID)));
+    let (mut rounds, mut failures) = (Rounds::new(routes, expected, chooser).await, 0);
     // Attempts since then: every route is tried, even with a short timeout.
     let (mut last_good, mut tried) = (Instant::now(), 0);
     let mut unopened = 0;
     loop {
         let (before, begun) = (core.figures(), Instant::now());
-        let ended = converse(&core, &calling, rounds.index()).await;
+        let ended = converse(core, &calling, rounds.index()).await;
         let after = core.figures();
         let moved = |figures: &Figures| figures.acknowledged + figures.received;
         let bytes = Bytes::new(moved(&after).saturating_sub(moved(&before)));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How a session behaves.
 
+use ::route::Chooser;
 use protocol::session::{
     handshake::WholeDigest,
     request::{Request, SigningKey},
@@ -29,6 +30,10 @@ pub struct Options {
     /// How many connections an initiator uses at once, over its routes in turn: 1 to 16. With one, further routes are for when
     /// the first fails. A listener follows, and a meeting has one.
     pub connections: u8,
+    /// Which of its routes an initiator takes; none: in the order in which they are listed.
+    pub chooser: Option<Arc<dyn Chooser>>,
+    /// How much it will send, if that is known: for this choice.
+    pub expected: Option<Bytes>,
     /// How fast this end sends at most.
     pub limit_rate: Option<Rate>,
     /// How long one attempt to connect may take.
@@ -55,6 +60,8 @@ impl Default for Options {
             send_window: Bytes::new(64 << 20),
             receive_window: Bytes::new(64 << 20),
             connections: 1,
+            chooser: None,
+            expected: None,
             limit_rate: None,
             connect_timeout: Duration::from_secs(15),
             longest_wait: Duration::from_secs(5),

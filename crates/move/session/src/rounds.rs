@@ -7,31 +7,40 @@ use crate::{error::Loss, route::Route};
 use ::route::{Attempt, AttemptEnd, Chooser, Destination};
 use protocol::DepotAddress;
 use relay::dial::FaultSource;
+use std::sync::Arc;
+use units::Bytes;
 
 /// The routes of a session, and which of them is used.
 #[derive(Debug)]
-pub(crate) struct Rounds<C> {
+pub(crate) struct Rounds {
     to: Destination,
+    bytes: Option<Bytes>,
     chains: Vec<Vec<DepotAddress>>,
-    chooser: C,
+    chooser: Arc<dyn Chooser>,
     /// Of this round.
     order: Vec<usize>,
     at: usize,
 }
 
-impl<C: Chooser> Rounds<C> {
-    /// At least one route. Alternatives lead to the same place.
-    pub(crate) fn new(routes: &[Route], chooser: C) -> Self {
-        let chains = routes.iter().map(Route::chain).collect();
+impl Rounds {
+    /// At least one route, for so many bytes if that is known. Alternatives lead to the same place.
+    pub(crate) async fn new(
+        routes: &[Route],
+        bytes: Option<Bytes>,
+        chooser: Arc<dyn Chooser>,
+    ) -> Self {
+        let chains: Vec<_> = routes.iter().map(Route::chain).collect();
         let (to, order) = (routes[0].destination(), Vec::new());
-        let mut rounds = Self { to, chains, chooser, order, at: 0 };
+        let listed: Vec<_> = chains.iter().map(Vec::as_slice).collect();
+        chooser.prepare(&to, &listed).await;
+        let mut rounds = Self { to, bytes, chains, chooser, order, at: 0 };
         rounds.begin();
         rounds
     }
 
     fn begin(&mut self) {
         let chains: Vec<_> = self.chains.iter().map(Vec::as_slice).collect();
-        self.order = self.chooser.plan(&self.to, &chains).all().to_vec();
+        self.order = self.chooser.plan(&self.to, self.bytes, &chains).all().to_vec();
         self.at = 0;
     }
 
@@ -70,16 +79,15 @@ pub(crate) fn end_of(ended: &Result<(), Loss>) -> AttemptEnd {
 mod tests {
     use super::*;
     use ::route::{AsWritten, Standings};
-    use std::{sync::Arc, time::Duration};
-    use units::Bytes;
+    use std::time::Duration;
 
-    #[test]
-    fn each_round_tries_every_route_and_failed_ones_last() {
+    #[tokio::test]
+    async fn each_round_tries_every_route_and_failed_ones_last() {
         let route = |depot: &str| Route::to(&[depot.parse().unwrap()], "b.example:4000").unwrap();
         let routes = ["d1", "d2", "d3"].map(route);
         let standings = Arc::new(Standings::default());
         let chooser = AsWritten::new(Arc::clone(&standings), Duration::from_secs(60));
-        let mut rounds = Rounds::new(&routes, chooser);
+        let mut rounds = Rounds::new(&routes, None, Arc::new(chooser)).await;
         let mut tried = Vec::new();
         for end in [
             AttemptEnd::Unreached,

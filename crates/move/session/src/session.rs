@@ -201,6 +201,14 @@ impl Session {
         self.core.closed().await
     }
 
+    /// Waits, after [`closed`](Self::closed), until [`Options::chooser`] knows how the last connection went: a moment. A
+    /// program that exits before may lose that.
+    pub async fn settled(&self) {
+        let mut settled = self.core.settled.subscribe();
+        // Its sender lives as long as the session.
+        let _ = settled.wait_for(|settled| *settled).await;
+    }
+
     /// Whether nothing is left to be done: both streams have arrived as a whole, both ends have said so, and the last
     /// connection is over. A program that ends now leaves nothing open at the other end.
     pub fn is_over(&self) -> bool {

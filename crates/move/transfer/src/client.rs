@@ -9,7 +9,7 @@ use crate::{
     retry_timing::RateLimit,
 };
 use protocol::digest::Digest;
-use route::AsWritten;
+use route::{AsWritten, Chooser};
 use std::{
     fmt,
     future::Future,
@@ -29,7 +29,7 @@ pub struct Client {
     pub(crate) http: Arc<Http>,
     pub(crate) limit: Option<Arc<RateLimit>>,
     /// Knows depots from earlier attempts, of this file and others.
-    pub(crate) chooser: AsWritten,
+    pub(crate) chooser: Arc<dyn Chooser>,
 }
 
 /// Where a download goes.
@@ -68,7 +68,8 @@ impl Client {
     pub fn new(options: Options) -> Result<Self, Error> {
         let http = Arc::new(Http::new(&options)?);
         let limit = options.limit_rate.map(RateLimit::new).map(Arc::new);
-        let chooser = AsWritten::new(Arc::default(), AVOID);
+        let chooser = options.chooser.clone();
+        let chooser = chooser.unwrap_or_else(|| Arc::new(AsWritten::new(Arc::default(), AVOID)));
         Ok(Self { options, http, limit, chooser })
     }
 
@@ -85,7 +86,7 @@ impl Client {
             Destination::Stream(_) => None,
         };
         let mut report = Report { file, ..Report::refused(&request.url, Error::Stopped) };
-        let opened = Target::new(&request.url, &self.options, &self.chooser)
+        let opened = Target::new(&request.url, &self.options, &*self.chooser, None)
             .await
             .and_then(|target| Transfer::open(self, target, request, progress, started));
         match opened {

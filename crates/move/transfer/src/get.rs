@@ -248,12 +248,12 @@ impl<'c> Transfer<'c> {
     }
 
     fn tell_chooser(&self, end: AttemptEnd) {
-        self.target.ways.ended(&self.client.chooser, &self.progress, end);
+        self.target.ways.ended(&*self.client.chooser, &self.progress, end);
     }
 
     /// The way in use has failed without real progress.
     fn next_way(&mut self, error: &Error, may_help: bool) -> Next {
-        self.target.ways.failed(&self.client.chooser, &self.progress, error, may_help)
+        self.target.ways.failed(&*self.client.chooser, &self.progress, error, may_help)
     }
 
     /// A permanent failure. A part with the wrong digest is removed.

@@ -65,6 +65,7 @@ impl Target {
         url: &str,
         options: &Options,
         chooser: &dyn Chooser,
+        bytes: Option<units::Bytes>,
     ) -> Result<Self, Error> {
         let refused = |why: &str| {
             Error::Usage(format!("{}: {why}", printable(&without_credentials(url), 200)))
@@ -76,7 +77,8 @@ impl Target {
             return Err(refused("only http and https URLs can be transferred"));
         }
         parsed.set_fragment(None);
-        let mut ways = Ways::to(&parsed, &options.routes, chooser, options.allow_downgrade).await?;
+        let (table, downgrade) = (&options.routes, options.allow_downgrade);
+        let mut ways = Ways::to(&parsed, table, chooser, bytes, downgrade).await?;
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let credentials = (!parsed.username().is_empty() || parsed.password().is_some())
             .then(|| (decoded(parsed.username()), decoded(parsed.password().unwrap_or_default())));
@@ -449,7 +451,7 @@ mod tests {
     async fn credentials_stay_with_their_origin() {
         let options = Options::default();
         let chooser = AsWritten::new(Arc::default(), Duration::ZERO);
-        let target = Target::new("http://u%40x:p@h:81/f#x", &options, &chooser);
+        let target = Target::new("http://u%40x:p@h:81/f#x", &options, &chooser, None);
         let target = target.await.unwrap();
         assert_eq!(target.shown, "http://h:81/f");
         let given = |url: &str| target.credentials_for(&url.parse().unwrap()).is_some();

@@ -3,12 +3,12 @@
 
 use crate::{Error, TransferLimits, name::without_credentials, text::printable};
 use protocol::digest::Digest;
-use route::RouteTable;
+use route::{Chooser, RouteTable};
 use serde::Serialize;
 use std::{
     path::PathBuf,
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
@@ -21,6 +21,8 @@ use units::{Bytes, Rate};
 pub struct Options {
     /// Through which depots.
     pub routes: RouteTable,
+    /// Which of them, where several lead to a URL; none: in the order in which they are written.
+    pub chooser: Option<Arc<dyn Chooser>>,
     /// How fast all transfers may be together.
     pub limit_rate: Option<Rate>,
     /// The largest number of connections for one file.
@@ -65,6 +67,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             routes: RouteTable::default(),
+            chooser: None,
             limit_rate: None,
             connections: 8,
             retries: 5,

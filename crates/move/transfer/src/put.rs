@@ -136,7 +136,11 @@ impl Client {
             Source::Stream(_) => None,
         };
         let mut report = Report { file, ..Report::refused(&request.url, Error::Stopped) };
-        let target = match Target::new(&request.url, &self.options, &self.chooser).await {
+        // Of a file that grows, it is a hint.
+        let length = report.file.as_ref().and_then(|file| std::fs::metadata(file).ok());
+        let bytes =
+            length.map(|data| units::Bytes::new(data.len())).filter(|bytes| bytes.get() > 0);
+        let target = match Target::new(&request.url, &self.options, &*self.chooser, bytes).await {
             Ok(target) => target,
             Err(error) => return Report { result: Err(error), ..report },
         };
@@ -206,7 +210,7 @@ impl Upload<'_> {
                 Trouble::OtherWay(error) => (error, None),
                 other => return Err(other.into_error()),
             };
-            let (ways, chooser) = (&mut self.target.ways, &self.client.chooser);
+            let (ways, chooser) = (&mut self.target.ways, &*self.client.chooser);
             match ways.failed(chooser, &self.progress, &error, may_help) {
                 Next::Another => continue,
                 Next::Nothing => return Err(error),
@@ -225,7 +229,7 @@ impl Upload<'_> {
 
     /// The way in use has brought it there.
     fn worked(&self) {
-        self.target.ways.ended(&self.client.chooser, &self.progress, AttemptEnd::Done);
+        self.target.ways.ended(&*self.client.chooser, &self.progress, AttemptEnd::Done);
     }
 
     /// Sends once. A redirect sends a file again, to where it leads.

@@ -43,11 +43,12 @@ pub(crate) enum Next {
 }
 
 impl Ways {
-    /// The ways that a table names, in the order in which to try them.
+    /// The ways that a table names, in the order in which to try them for so many bytes, if that is known.
     pub(crate) async fn to(
         url: &Url,
         table: &RouteTable,
         chooser: &dyn Chooser,
+        bytes: Option<Bytes>,
         allow_downgrade: bool,
     ) -> Result<Self, Error> {
         let directly = || Way { depots: Vec::new(), start: url.clone() };
@@ -71,7 +72,8 @@ impl Ways {
         }
         let chains: Vec<&[DepotAddress]> =
             all.iter().flatten().map(|way| way.depots.as_slice()).collect();
-        let plan = chooser.plan(&to, &chains);
+        chooser.prepare(&to, &chains).await;
+        let plan = chooser.plan(&to, bytes, &chains);
         let all = plan.all().iter().filter_map(|at| all[*at].take()).collect();
         Ok(Self::new(Some(to), all))
     }
@@ -173,8 +175,8 @@ mod tests {
     struct Listening(AsWritten, Mutex<Vec<(String, AttemptEnd, u64)>>);
 
     impl Chooser for Listening {
-        fn plan(&self, to: &Destination, chains: &[&[DepotAddress]]) -> Plan {
-            self.0.plan(to, chains)
+        fn plan(&self, to: &Destination, bytes: Option<Bytes>, chains: &[&[DepotAddress]]) -> Plan {
+            self.0.plan(to, bytes, chains)
         }
 
         fn ended(&self, to: &Destination, chain: &[DepotAddress], attempt: &Attempt) {
@@ -185,7 +187,7 @@ mod tests {
     }
 
     async fn ways(table: &RouteTable, url: &str, downgrade: bool) -> Result<Vec<String>, Error> {
-        let ways = Ways::to(&url.parse().unwrap(), table, &as_written(), downgrade).await?;
+        let ways = Ways::to(&url.parse().unwrap(), table, &as_written(), None, downgrade).await?;
         Ok(ways.all.iter().map(|way| way.start.to_string()).collect())
     }
 
@@ -225,7 +227,7 @@ mod tests {
     async fn round_ends_after_the_last_way() {
         let (table, chooser) = (through(&["d1", "d2"]), as_written());
         let url: Url = "http://a.example/".parse().unwrap();
-        let mut ways = Ways::to(&url, &table, &chooser, false).await.unwrap();
+        let mut ways = Ways::to(&url, &table, &chooser, None, false).await.unwrap();
         let begins = |ways: &Ways, depot: &str| ways.start().host_str() == Some(depot);
         let (lost, refused) =
             (Error::Connection("lost".to_owned()), Error::Answer("no".to_owned()));
@@ -240,7 +242,7 @@ mod tests {
         assert_eq!(failed(&mut ways, &refused, false), Next::Another);
         assert_eq!(failed(&mut ways, &refused, false), Next::Nothing);
         // The next file begins with what works.
-        let ways = Ways::to(&url, &table, &chooser, false).await.unwrap();
+        let ways = Ways::to(&url, &table, &chooser, None, false).await.unwrap();
         assert!(begins(&ways, "d2"));
     }
 
@@ -248,7 +250,7 @@ mod tests {
     async fn chooser_is_told_what_each_attempt_moved() {
         let chooser = Listening(as_written(), Mutex::default());
         let (table, url) = (through(&["d1", "d2"]), "http://a.example/".parse().unwrap());
-        let mut ways = Ways::to(&url, &table, &chooser, false).await.unwrap();
+        let mut ways = Ways::to(&url, &table, &chooser, None, false).await.unwrap();
         let progress = Progress::default();
         progress.set(100, None);
         ways.begin(progress.held());

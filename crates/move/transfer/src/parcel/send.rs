@@ -153,7 +153,10 @@ impl SendRequest {
             };
             let is_stored = matches!(content, Content::Stored(_));
             match ended {
-                Ok(()) => break,
+                Ok(()) => {
+                    let _ = timeout(GOODBYE, session.settled()).await;
+                    break;
+                }
                 Err(error) if is_stored && beginning < BEGINNINGS && sent.goes_on_after(&error) => {
                     progress.note("the receiver begins again".to_owned());
                     sleep(LOOK).await;
@@ -271,7 +274,10 @@ fn begin(
 ) -> Result<Arc<Session>, Error> {
     let mut options = Options { note: sent.note.to_bytes(), ..options.clone() };
     let outgoing = match content {
-        Content::Stored(stored) => Outgoing::Stored(Arc::clone(stored)),
+        Content::Stored(stored) => {
+            options.expected = Some(units::Bytes::new(stored.length()));
+            Outgoing::Stored(Arc::clone(stored))
+        }
         Content::Pipe(_) => Outgoing::Window(Window::default()),
     };
     let session = Arc::new(match goal {

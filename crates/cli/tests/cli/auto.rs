@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `--via auto`: real depots of a register, what is learnt from transfers, and `longhaul route`.
+
+use crate::{
+    common::{longhaul, refusing_address, text},
+    depot::Depot,
+};
+use serde_json::Value;
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+use tempfile::TempDir;
+use testkit::http_server::Server;
+
+const LENGTH: usize = 700_000;
+
+fn data() -> Vec<u8> {
+    (0..LENGTH as u64).map(|at| ((at * at) >> 9) as u8).collect()
+}
+
+/// A depot, one that is not there, and a user who has both in a register.
+struct Overlay {
+    home: TempDir,
+    depot: Depot,
+    server: Server,
+}
+
+impl Overlay {
+    fn start() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let config = home.path().join("depot.toml");
+        let open =
+            "[allow]\nclients = [\"127.0.0.0/8\"]\nlocal = true\nupstreams = [\"127.0.0.1:*\"]\n";
+        fs::write(&config, open).unwrap();
+        let depot = Depot::named("near", &["--config", config.to_str().unwrap()]);
+        let server =
+            Server::start(|_, _, conn| conn.answer("200 OK", &[("ETag", "\"a\"")], &data()));
+        let overlay = Self { home, depot, server };
+        overlay.register(&[overlay.depot.listen.to_string(), refusing_address().to_string()]);
+        overlay
+    }
+
+    fn register(&self, depots: &[String]) {
+        let text: String =
+            depots.iter().map(|depot| format!("[[depot]]\naddress = \"{depot}\"\n")).collect();
+        fs::write(self.file(), text).unwrap();
+    }
+
+    fn file(&self) -> PathBuf {
+        self.home.path().join("depots.toml")
+    }
+
+    fn via(&self) -> String {
+        format!("auto:{}", self.file().display())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = longhaul();
+        command
+            .args(arguments)
+            .env("XDG_STATE_HOME", self.home.path())
+            .env("XDG_CONFIG_HOME", "/no/such/directory");
+        command
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.output(arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Transfers that are remembered of each route to this machine.
+    fn transfers(&self) -> u64 {
+        let status = self.json(&["route", "status", "--json"]);
+        let routes = status["destinations"][0]["routes"].as_array().unwrap().clone();
+        assert_eq!(status["destinations"][0]["to"], "127.0.0.1");
+        routes.iter().map(|route| route["transfers"].as_u64().unwrap()).sum()
+    }
+}
+
+fn is_same(file: &Path) -> bool {
+    fs::read(file).unwrap() == data()
+}
+
+#[test]
+fn downloads_take_routes_of_the_register_and_are_remembered() {
+    let overlay = Overlay::start();
+    let (via, url) = (overlay.via(), overlay.server.url("/f"));
+    for n in 0..8 {
+        let file = overlay.home.path().join(format!("f{n}"));
+        let output = overlay.output(&["get", "--via", &via, "-o", file.to_str().unwrap(), &url]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(is_same(&file), "download {n}");
+    }
+    assert_eq!(overlay.transfers(), 8);
+    let table = overlay.output(&["route", "status"]);
+    assert!(
+        text(&table.stdout).contains("direct"),
+        "the direct way is known: {}",
+        text(&table.stdout)
+    );
+    // Explaining teaches nothing.
+    let known = overlay.home.path().join("longhaul/routes.json");
+    let before = fs::read(&known).unwrap();
+    let explained =
+        overlay.json(&["route", "explain", &url, "--via", &via, "--size", "700kB", "--json"]);
+    assert_eq!(fs::read(&known).unwrap(), before);
+    let routes = explained["routes"].as_array().unwrap();
+    assert_eq!((routes.len(), explained["bytes"].as_u64()), (5, Some(716_800)));
+    assert!(routes.iter().all(|route| route["forecast_s"].as_f64().unwrap() > 0.0), "{explained}");
+    assert_eq!(routes[0]["via"], explained["chosen"]);
+    let shown = overlay.output(&["route", "explain", &url, "--via", &via]);
+    assert!(text(&shown.stdout).contains("for 64 MB: "), "{}", text(&shown.stdout));
+}
+
+#[test]
+fn depots_that_are_all_gone_leave_the_direct_way() {
+    let overlay = Overlay::start();
+    overlay.register(&[refusing_address().to_string(), refusing_address().to_string()]);
+    let file = overlay.home.path().join("f");
+    let (via, url) = (overlay.via(), overlay.server.url("/f"));
+    let output = overlay.output(&["get", "--via", &via, "-o", file.to_str().unwrap(), &url]);
+    assert!(output.status.success() && is_same(&file), "{}", text(&output.stderr));
+    let probed = overlay.output(&["route", "probe", "--via", &via]);
+    assert_eq!(probed.status.code(), Some(1));
+    assert!(text(&probed.stderr).contains("no depot of the register is reached"));
+    assert!(text(&probed.stdout).contains("not reached within 1 s"));
+}
+
+#[test]
+fn probes_tell_round_trips_and_loads() {
+    let overlay = Overlay::start();
+    let probed = overlay.json(&["route", "probe", "--via", &overlay.via(), "--json"]);
+    let depots = probed["depots"].as_array().unwrap();
+    assert_eq!(depots[0]["depot"], overlay.depot.listen.to_string());
+    assert!(depots[0]["rtt_us"].as_u64().unwrap() > 0 && depots[1]["rtt_us"].is_null(), "{probed}");
+}
+
+#[test]
+fn files_are_sent_by_routes_of_the_register() {
+    let overlay = Overlay::start();
+    let (from, to) = (overlay.home.path().join("from"), overlay.home.path().join("to"));
+    fs::write(&from, data()).unwrap();
+    fs::create_dir(&to).unwrap();
+    for n in 1..=3 {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap().to_string();
+        drop(free);
+        let mut receiver = overlay
+            .command(&["recv", "-q", "--open", "--listen", &address, "-d", to.to_str().unwrap()])
+            .spawn()
+            .unwrap();
+        let sent = overlay.output(&[
+            "send",
+            "-q",
+            from.to_str().unwrap(),
+            &address,
+            "--via",
+            &overlay.via(),
+        ]);
+        assert!(sent.status.success(), "{}", text(&sent.stderr));
+        assert!(receiver.wait().unwrap().success());
+        assert!(is_same(&to.join("from")));
+        fs::remove_file(to.join("from")).unwrap();
+        assert_eq!(overlay.transfers(), n);
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    let overlay = Overlay::start();
+    let via = overlay.via();
+    for (arguments, part) in [
+        (&["get", "--via", "auto", "http://h/f"][..], "auto needs a register of depots"),
+        (&["get", "--via", &via, "--via", "d1", "http://h/f"], "auto stands alone"),
+        (&["get", "--via", "auto:/no/such.toml", "http://h/f"], "/no/such.toml"),
+        (&["run", "--via", &via, "--", "true"], "auto is for longhaul get, put and send"),
+        (&["send", "f", "--via", &via], "auto is for longhaul get, put and send"),
+        (
+            &["send", "f", "h:1", "--via", &via, "--connections", "2"],
+            "--connections uses all routes at once",
+        ),
+        (&["route", "explain", "h", "--via", &via], "h: "),
+        (&["route", "probe", "--via", "d1"], "expected auto or auto:FILE"),
+    ] {
+        let output = overlay.output(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    }
+    let none = overlay.output(&["route", "status"]);
+    assert_eq!(text(&none.stdout), "no transfer with --via auto yet\n");
+}

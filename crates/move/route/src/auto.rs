@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Routes by forecast: the chooser behind `--via auto`.
+//!
+//! ```text
+//! register    which depots there are: a file
+//! knowledge   what earlier transfers took, in a file of the user's
+//! facts       round trips that are measured before a transfer, and what depots claim
+//! ```
+//! Crate `overlay` chooses. Only depots of the register are asked and used, so whoever gives a forged answer reaches nothing that a route
+//! by hand would not reach.
+
+pub(crate) mod facts;
+mod knowledge;
+mod register;
+
+pub use facts::Found;
+pub use register::{Listed, Place, Register};
+
+use crate::{
+    Attempt, AttemptEnd, Chooser, Plan,
+    choice::{AsWritten, Prepared},
+    destination::Destination,
+    standing::{Standing, Standings},
+};
+use facts::Facts;
+use knowledge::{Knowledge, now_s};
+use overlay::{Candidate, Chosen, Decision, End, Memory, Request, Seen};
+use protocol::DepotAddress;
+use std::{
+    collections::HashMap,
+    fmt::Write,
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::runtime::Builder;
+use units::Bytes;
+
+/// How long a depot that could not be reached comes last.
+const AVOID: Duration = Duration::from_secs(30);
+/// What a transfer of unknown length is taken to have.
+const USUAL_BYTES: u64 = 64 << 20;
+/// The most destinations of which the last choice is remembered.
+const MOST_UNDER_WAY: usize = 1024;
+
+/// Chooses routes by forecasts, which it learns from how transfers end.
+#[derive(Debug)]
+pub struct Auto {
+    knowledge: Option<Knowledge>,
+    /// Without a file.
+    memory: Mutex<Memory>,
+    facts: Arc<Facts>,
+    standings: Arc<Standings>,
+    /// By destination: what was chosen last, and from what.
+    under_way: Mutex<HashMap<String, (Vec<Candidate>, Option<Chosen>)>>,
+    /// What an attempt that fails costs.
+    timeout: Duration,
+}
+
+impl Auto {
+    /// With what the user's earlier processes have learnt. `ca` are certificates (PEM) of further authorities to trust for depots over
+    /// TLS; an attempt that fails costs `timeout`.
+    pub fn new(ca: Option<PathBuf>, timeout: Duration) -> Self {
+        Self::with(Knowledge::usual(), ca, timeout)
+    }
+
+    fn with(knowledge: Option<Knowledge>, ca: Option<PathBuf>, timeout: Duration) -> Self {
+        let standings = Arc::<Standings>::default();
+        let facts = Arc::new(Facts::new(ca, Arc::clone(&standings)));
+        let (memory, under_way) = Default::default();
+        Self { knowledge, memory, facts, standings, under_way, timeout }
+    }
+
+    /// All that is known.
+    pub fn memory(&self) -> Memory {
+        match &self.knowledge {
+            Some(knowledge) => knowledge.read(),
+            None => locked(&self.memory).clone(),
+        }
+    }
+
+    /// What would be chosen, and why; nothing changes by that. Routes with a depot that was not reached come last, also the chosen one.
+    pub fn explain(
+        &self,
+        to: &Destination,
+        bytes: Option<Bytes>,
+        chains: &[&[DepotAddress]],
+    ) -> (Vec<Candidate>, Decision) {
+        let candidates = self.facts.candidates(to, chains);
+        let mut decision = self.memory().explain(&key(to), &self.request(bytes), &candidates, 0);
+        decision.order.sort_by_key(|at| self.standing(chains[*at]));
+        (candidates, decision)
+    }
+
+    /// Probes the depots of these chains and the destination, for a program that is not asynchronous.
+    ///
+    /// # Errors
+    /// No runtime can be set up.
+    pub fn prepare_blocking(&self, to: &Destination, chains: &[&[DepotAddress]]) -> io::Result<()> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(self.facts.gather(to, chains));
+        Ok(())
+    }
+
+    /// What a probe of the last minute has found of a depot; none without one.
+    pub fn found(&self, depot: &DepotAddress) -> Option<Found> {
+        self.facts.of_depot(depot)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Memory) -> T) -> T {
+        let Some(knowledge) = &self.knowledge else { return change(&mut locked(&self.memory)) };
+        let mut result = None;
+        knowledge.update(|memory| result = Some(change(memory)));
+        result.expect("it is called once")
+    }
+
+    fn request(&self, bytes: Option<Bytes>) -> Request {
+        let bytes = bytes.map_or(USUAL_BYTES, Bytes::get);
+        Request { bytes, now_s: now_s(), timeout_s: self.timeout.as_secs_f64() }
+    }
+
+    /// That of the depot of which most speaks against it: all of them were probed.
+    fn standing(&self, chain: &[DepotAddress]) -> Standing {
+        let of = |depot| self.standings.of(depot, AVOID);
+        chain.iter().map(of).max().unwrap_or(Standing::Good)
+    }
+}
+
+impl Chooser for Auto {
+    fn prepare<'p>(
+        &'p self,
+        to: &'p Destination,
+        chains: &'p [&'p [DepotAddress]],
+    ) -> Prepared<'p> {
+        Box::pin(self.facts.gather(to, chains))
+    }
+
+    fn plan(&self, to: &Destination, bytes: Option<Bytes>, chains: &[&[DepotAddress]]) -> Plan {
+        if chains.is_empty() {
+            return Plan::new(Vec::new(), 0);
+        }
+        let candidates = self.facts.candidates(to, chains);
+        // Without random bits the first of equals.
+        let random = host::random().map_or(0, u64::from_ne_bytes);
+        let (key, request) = (key(to), self.request(bytes));
+        let decision = self.change(|memory| memory.choose(&key, &request, &candidates, random));
+        tracing::debug!(to = key, "{}", summary(&decision));
+        let mut order = decision.order;
+        order.sort_by_key(|at| self.standing(chains[*at]));
+        let is_promising = |at: &&usize| {
+            self.standing(chains[**at]) == Standing::Good
+                && decision.assessed[**at].avoided_until_s.is_none()
+        };
+        let promising = order.iter().take_while(is_promising).count();
+        let mut under_way = locked(&self.under_way);
+        if under_way.len() >= MOST_UNDER_WAY {
+            under_way.clear();
+        }
+        under_way.insert(key, (candidates, Some(decision.chosen)));
+        Plan::new(order, promising)
+    }
+
+    fn ended(&self, to: &Destination, chain: &[DepotAddress], attempt: &Attempt) {
+        AsWritten::new(Arc::clone(&self.standings), AVOID).ended(to, chain, attempt);
+        let end = match (attempt.end, attempt.bytes.get()) {
+            (AttemptEnd::Done, 1..) => End::Done,
+            (AttemptEnd::Unreached | AttemptEnd::Stalled | AttemptEnd::Refused, _)
+            | (AttemptEnd::Doubtful, 0) => End::Failed,
+            // Nothing was moved, or it is not the route's doing.
+            _ => return,
+        };
+        let (key, route) = (key(to), chain_key(chain));
+        let Some((candidate, chosen)) = self.taken(&key, &route) else { return };
+        let (bytes, seconds) = (attempt.bytes.get(), attempt.time.as_secs_f64());
+        let seen = Seen { at_s: now_s(), bytes, seconds, end };
+        self.change(|memory| memory.ended(&key, &candidate, chosen.as_ref(), seen));
+    }
+}
+
+impl Auto {
+    /// The candidate of this route from the last choice; and why it was chosen, if it was.
+    fn taken(&self, key: &str, route: &str) -> Option<(Candidate, Option<Chosen>)> {
+        let mut under_way = locked(&self.under_way);
+        let (candidates, chosen) = under_way.get_mut(key)?;
+        let at = candidates.iter().position(|candidate| candidate.key == *route)?;
+        let chosen = chosen.take_if(|chosen| chosen.index == at);
+        Some((candidates[at].clone(), chosen))
+    }
+}
+
+/// The name under which a destination is known: all of a host's ports are reached by the same paths.
+pub(crate) fn key(to: &Destination) -> String {
+    to.server().host.to_string().to_ascii_lowercase()
+}
+
+/// The name of a route: its depots, or nothing for the direct one.
+pub(crate) fn chain_key(chain: &[DepotAddress]) -> String {
+    chain.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// For the log.
+fn summary(decision: &Decision) -> String {
+    let mut text = String::new();
+    for at in &decision.order {
+        let of = &decision.assessed[*at];
+        let name = if of.key.is_empty() { "direct" } else { &of.key };
+        // Writing to a String does not fail.
+        let _ = write!(text, "{name}: {:.2} s; ", of.forecast.seconds);
+    }
+    format!("{text}{:?}", decision.chosen.why)
+}
+
+/// The guarded data stays consistent after a panic, so poisoning is ignored.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

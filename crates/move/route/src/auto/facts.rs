@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is known of paths before a transfer: round trips from this host, and what depots claim of themselves.
+//!
+//! Probes: one connection to each depot, with one short question, and one to the destination, all at once, for at most a second, and not
+//! again within a minute. The round trip is the kernel's (`TCP_INFO`), so a depot cannot shorten it. Where a
+//! part of the path is unknown, it is what others leave of the direct round trip.
+
+use super::{chain_key, key, locked};
+use crate::{destination::Destination, dial::FirstHopDialer, standing::Standings};
+use host::tcp_info;
+use overlay::{Candidate, Claim, Hop};
+use protocol::{DepotAddress, http::load::Load};
+use relay::tcp::socket_options::HopOptions;
+use std::{
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+use tokio::{net::TcpStream, task::JoinSet, time::timeout};
+
+/// How long probes may take before a transfer.
+const PROBE_TIME: Duration = Duration::from_secs(1);
+/// How long what they found counts.
+const FRESH: Duration = Duration::from_secs(60);
+/// The most destinations whose round trip is remembered.
+const MOST_DESTINATIONS: usize = 1024;
+/// Where nothing is known of a round trip, in seconds.
+const ASSUMED_RTT_S: f64 = 0.05;
+/// A part of a path takes at least this share of what is around it.
+const LEAST_SHARE: f64 = 0.1;
+
+/// What probes have found.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    dialer: FirstHopDialer,
+    standings: Arc<Standings>,
+    depots: Mutex<HashMap<DepotAddress, Found>>,
+    destinations: Mutex<HashMap<String, Found>>,
+}
+
+/// What one probe has found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Found {
+    at: Instant,
+    /// The round trip in seconds; none if there was no connection.
+    pub rtt_s: Option<f64>,
+    /// What the depot claims, if it does.
+    pub claim: Option<Claim>,
+}
+
+impl Found {
+    fn is_fresh(&self) -> bool {
+        self.at.elapsed() < FRESH
+    }
+}
+
+impl Facts {
+    pub fn new(ca: Option<PathBuf>, standings: Arc<Standings>) -> Self {
+        let (depots, destinations) = Default::default();
+        Self { dialer: FirstHopDialer::new(ca), standings, depots, destinations }
+    }
+
+    /// What is known of a depot.
+    pub fn of_depot(&self, depot: &DepotAddress) -> Option<Found> {
+        locked(&self.depots).get(depot).copied().filter(Found::is_fresh)
+    }
+
+    fn of_destination(&self, to: &Destination) -> Option<Found> {
+        locked(&self.destinations).get(&key(to)).copied().filter(Found::is_fresh)
+    }
+
+    /// Probes what is not known yet. What has not answered after a second stays unknown.
+    pub async fn gather(self: &Arc<Self>, to: &Destination, chains: &[&[DepotAddress]]) {
+        let mut probes = JoinSet::new();
+        let all: HashSet<&DepotAddress> = chains.iter().copied().flatten().collect();
+        for depot in all.into_iter().filter(|depot| self.of_depot(depot).is_none()) {
+            let (facts, depot) = (Arc::clone(self), depot.clone());
+            probes.spawn(async move { facts.probe(depot).await });
+        }
+        if self.of_destination(to).is_none() {
+            let (facts, to) = (Arc::clone(self), to.clone());
+            probes.spawn(async move { facts.probe_destination(&to).await });
+        }
+        let _ = timeout(PROBE_TIME, async { while probes.join_next().await.is_some() {} }).await;
+    }
+
+    async fn probe(&self, depot: DepotAddress) {
+        let at = Instant::now();
+        let connected = self.dialer.connect(&depot, &HopOptions::default(), PROBE_TIME).await;
+        let found = match connected {
+            Ok(mut stream) => {
+                let rtt_s = rtt_s(stream.tcp());
+                // Noted before the answer, which may not come.
+                locked(&self.depots).insert(depot.clone(), Found { at, rtt_s, claim: None });
+                let load = health::load(&mut stream, &depot).await;
+                Found { at, rtt_s, claim: load.as_ref().and_then(claim_of) }
+            }
+            Err(refusal) => {
+                tracing::debug!(%depot, %refusal, "a depot of the register is not reached");
+                self.standings.failed(&depot, at);
+                Found { at, rtt_s: None, claim: None }
+            }
+        };
+        locked(&self.depots).insert(depot, found);
+    }
+
+    async fn probe_destination(&self, to: &Destination) {
+        let (at, server) = (Instant::now(), to.server());
+        let name = server.host.to_string();
+        let host = name.trim_start_matches('[').trim_end_matches(']');
+        let connected = TcpStream::connect((host, server.port)).await;
+        let rtt_s = connected.ok().and_then(|stream| rtt_s(&stream));
+        let mut destinations = locked(&self.destinations);
+        if destinations.len() >= MOST_DESTINATIONS {
+            destinations.clear();
+        }
+        destinations.insert(key(to), Found { at, rtt_s, claim: None });
+    }
+
+    /// The routes as forecasts take them.
+    pub fn candidates(&self, to: &Destination, chains: &[&[DepotAddress]]) -> Vec<Candidate> {
+        let direct_s = self.of_destination(to).and_then(|found| found.rtt_s);
+        let of = |chain: &&[DepotAddress]| {
+            let found: Vec<Option<Found>> =
+                chain.iter().map(|depot| self.of_depot(depot)).collect();
+            let rtts: Vec<Option<f64>> =
+                found.iter().map(|found| found.and_then(|it| it.rtt_s)).collect();
+            let claims = found.iter().filter_map(|found| found.and_then(|it| it.claim));
+            let hops = hops(direct_s, &rtts).into_iter().map(Hop::of_round_trip);
+            Candidate { key: chain_key(chain), hops: hops.collect(), claims: claims.collect() }
+        };
+        chains.iter().map(of).collect()
+    }
+}
+
+/// The round trips of a chain's connections, by those from this host to its depots and to the destination.
+fn hops(direct_s: Option<f64>, depots_s: &[Option<f64>]) -> Vec<f64> {
+    let mut before_s = 0.0;
+    let mut hops = Vec::new();
+    for rtt_s in depots_s.iter().chain([&direct_s]) {
+        let rtt_s = rtt_s.unwrap_or(before_s + ASSUMED_RTT_S);
+        hops.push((rtt_s - before_s).max(LEAST_SHARE * rtt_s));
+        before_s = rtt_s;
+    }
+    hops
+}
+
+fn rtt_s(stream: &TcpStream) -> Option<f64> {
+    let info = tcp_info(stream).ok()?;
+    let rtt_us = info.min_rtt_us.unwrap_or(info.rtt_us);
+    (rtt_us > 0).then(|| f64::from(rtt_us) / 1e6)
+}
+
+/// What a depot claims to move; none of one that does not tell.
+fn claim_of(load: &Load) -> Option<Claim> {
+    (load.highest_rate_bps > 0).then(|| Claim {
+        rate_bps: load.rate_bps as f64,
+        highest_bps: load.highest_rate_bps as f64,
+        transfers: u32::try_from(load.transfers).unwrap_or(u32::MAX),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_path_are_what_others_leave() {
+        let near = |found: Vec<f64>, expected: &[f64]| {
+            let is_near = found.iter().zip(expected).all(|(one, other)| (one - other).abs() < 1e-9);
+            assert!(is_near && found.len() == expected.len(), "{found:?}, not {expected:?}");
+        };
+        near(hops(Some(0.09), &[]), &[0.09]);
+        near(hops(Some(0.09), &[Some(0.04)]), &[0.04, 0.05]);
+        near(hops(Some(0.09), &[Some(0.01), Some(0.07)]), &[0.01, 0.06, 0.02]);
+        // A detour: the last part is small, and not nothing.
+        near(hops(Some(0.09), &[Some(0.2)]), &[0.2, 0.009]);
+        near(hops(None, &[Some(0.04)]), &[0.04, 0.05]);
+        near(hops(Some(0.09), &[None]), &[0.05, 0.04]);
+    }
+}

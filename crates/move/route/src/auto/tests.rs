@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+use super::*;
+use std::io::{Read, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+
+/// A depot that answers each question with this load, or nothing.
+fn depot(load: Option<&'static str>) -> DepotAddress {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = [0; 4096];
+            let Ok(length) = stream.read(&mut head) else { continue };
+            match load {
+                Some(load) if head[..length].starts_with(b"GET /lh1/load ") => {
+                    let length = load.len();
+                    let answer =
+                        format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{load}");
+                    let _ = stream.write_all(answer.as_bytes());
+                }
+                _ => thread::sleep(Duration::from_secs(5)),
+            }
+        }
+    });
+    address.to_string().parse().unwrap()
+}
+
+fn nowhere() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn done(seconds: u64) -> Attempt {
+    let time = Duration::from_secs(seconds);
+    Attempt { end: AttemptEnd::Done, time, bytes: Bytes::new(50 << 20) }
+}
+
+fn failed(end: AttemptEnd) -> Attempt {
+    Attempt { end, time: Duration::from_secs(5), bytes: Bytes::new(0) }
+}
+
+fn auto() -> Auto {
+    Auto::with(None, None, Duration::from_secs(5))
+}
+
+#[tokio::test]
+async fn probes_find_round_trips_and_claims_and_wait_a_second_at_most() {
+    let busy = r#"{"connections":1,"connections_limit":2,"leaving":false,"transfers":7,"rate_bps":90,"highest_rate_bps":100}"#;
+    let old = r#"{"connections":1,"connections_limit":2,"leaving":false}"#;
+    let [busy, old, silent] = [Some(busy), Some(old), None].map(depot);
+    let absent: DepotAddress = nowhere().to_string().parse().unwrap();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = Destination::Address(server.local_addr().unwrap());
+    let chains =
+        [vec![busy.clone()], vec![old.clone(), silent.clone()], vec![absent.clone()], vec![]];
+    let chains: Vec<&[DepotAddress]> = chains.iter().map(Vec::as_slice).collect();
+    let auto = auto();
+    let begun = std::time::Instant::now();
+    auto.prepare(&to, &chains).await;
+    assert!(begun.elapsed() < Duration::from_secs(4), "it waits for a silent depot");
+    let found =
+        |depot: &DepotAddress| auto.found(depot).map(|found| (found.rtt_s.is_some(), found.claim));
+    let claim = overlay::Claim { rate_bps: 90.0, highest_bps: 100.0, transfers: 7 };
+    assert_eq!(found(&busy), Some((true, Some(claim))));
+    assert_eq!(found(&old), Some((true, None)));
+    assert_eq!(found(&silent), Some((true, None)), "it was reached, and says nothing");
+    assert_eq!(found(&absent), Some((false, None)));
+    let candidates = auto.facts.candidates(&to, &chains);
+    let shapes: Vec<_> = candidates.iter().map(|it| (it.hops.len(), it.claims.len())).collect();
+    assert_eq!(shapes, [(2, 1), (3, 0), (2, 0), (1, 0)]);
+    // The one that is not reached comes last, and is not promising.
+    let plan = auto.plan(&to, None, &chains);
+    assert_eq!((plan.all().last(), plan.promising().len()), (Some(&2), 3));
+}
+
+#[tokio::test]
+async fn routes_are_learnt_by_attempts() {
+    let auto = auto();
+    let to = Destination::Named("data.example.org:443".parse().unwrap());
+    let depot: Vec<DepotAddress> = vec!["d.example.org".parse().unwrap()];
+    let chains: [&[DepotAddress]; 2] = [&depot, &[]];
+    let bytes = Some(Bytes::new(50 << 20));
+    let mut taken = Vec::new();
+    for _ in 0..40 {
+        let first = auto.plan(&to, bytes, &chains).all()[0];
+        auto.ended(&to, chains[first], &done([2, 20][first]));
+        taken.push(first);
+    }
+    assert!(taken[30..].iter().all(|at| *at == 0), "{taken:?}");
+    // The same by another port of that host, and what is not the route's doing changes nothing.
+    let other = Destination::Named("data.example.org:80".parse().unwrap());
+    assert_eq!(auto.plan(&other, bytes, &chains).all(), [0, 1]);
+    for end in [AttemptEnd::OfDestination, AttemptEnd::OfHost, AttemptEnd::Done] {
+        auto.ended(&other, chains[0], &failed(end));
+        assert_eq!(auto.plan(&other, bytes, &chains).all(), [0, 1], "{end:?}");
+    }
+    for end in [AttemptEnd::Refused, AttemptEnd::Doubtful] {
+        auto.ended(&other, chains[0], &failed(end));
+    }
+    let plan = auto.plan(&other, bytes, &chains);
+    assert_eq!((plan.all(), plan.promising()), (&[1, 0][..], &[1][..]));
+    // A route that was never offered is not remembered: a client could fill the memory.
+    let strange: Vec<DepotAddress> = vec!["strange.example".parse().unwrap()];
+    auto.ended(&to, &strange, &done(1));
+    assert_eq!(auto.memory().paths("data.example.org").count(), 2);
+    assert_eq!(auto.plan(&to, bytes, &[]).all(), [0; 0]);
+}
+
+#[test]
+fn processes_share_what_they_learn() {
+    let directory = tempfile::tempdir().unwrap();
+    let auto = || {
+        let knowledge = Knowledge::at(directory.path().join("routes.json"));
+        Auto::with(Some(knowledge), None, Duration::from_secs(5))
+    };
+    let to = Destination::Named("data.example.org:443".parse().unwrap());
+    let depot: Vec<DepotAddress> = vec!["d.example.org".parse().unwrap()];
+    let chains: [&[DepotAddress]; 2] = [&depot, &[]];
+    for _ in 0..20 {
+        let auto = auto();
+        let first = auto.plan(&to, None, &chains).all()[0];
+        auto.ended(&to, chains[first], &done([2, 20][first]));
+    }
+    let auto = auto();
+    let (candidates, decision) = auto.explain(&to, None, &chains);
+    assert_eq!(candidates[decision.chosen.index].key, "d.example.org:3880");
+    assert_eq!(
+        auto.memory().paths("data.example.org").map(|(_, path)| path.transfers()).sum::<usize>(),
+        20
+    );
+}
