@@ -7,12 +7,11 @@ use crate::{
     progress::{ProgressLine, show},
     random::random,
     receipt,
-    via::{self, Via},
+    via::{self, MaybeChooser, Via},
 };
 use clap::Args;
 use indicatif::HumanBytes;
 use protocol::{DepotAddress, ticket::UnixTime};
-use route::Chooser;
 use serde_json::{Value, json};
 use session::{Options, Route, RouteError};
 use std::{
@@ -156,10 +155,7 @@ impl ParcelArgs {
     }
 
     /// The routes to a receiver, and what chooses among them if `--via auto` does.
-    pub fn routes_or_auto(
-        &self,
-        to: &str,
-    ) -> Result<(Vec<Route>, Option<Arc<dyn Chooser>>), Failure> {
+    pub fn routes_or_auto(&self, to: &str) -> Result<(Vec<Route>, MaybeChooser), Failure> {
         if self.via.is_empty() {
             return Ok((self.routes(|via| Route::to(via, to))?, None));
         }

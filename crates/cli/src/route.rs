@@ -94,7 +94,10 @@ pub fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Explain(args) => explain(args),
         Command::Probe(args) => probe(args),
-        Command::Status(args) => status(args),
+        Command::Status(args) => {
+            status(args);
+            Ok(())
+        }
     }
 }
 
@@ -266,7 +269,7 @@ fn probe(args: &ProbeArgs) -> Result<(), Failure> {
     if is_reached { Ok(()) } else { Err(Failure::failed("no depot of the register is reached")) }
 }
 
-fn status(args: &StatusArgs) -> Result<(), Failure> {
+fn status(args: &StatusArgs) {
     let memory = Auto::new(None, TIMEOUT).memory();
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
     if args.json {
@@ -282,10 +285,9 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
             json!({ "to": to, "routes": routes })
         }).collect();
         print_json(&json!({ "forecast_bytes": SHOWN.get(), "destinations": all }));
-        return Ok(());
+        return;
     }
     print_text(&status_text(&memory, now_s));
-    Ok(())
 }
 
 fn status_text(memory: &Memory, now_s: f64) -> String {

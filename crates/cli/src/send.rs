@@ -110,12 +110,8 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
                 ));
             }
             let (routes, chooser) = shared.routes_or_auto(&to)?;
-            if chooser.is_some() && connections > 1 {
-                let text =
-                    "--connections uses all routes at once: name them, in place of --via auto";
-                return Err(Failure::usage(text));
-            }
             options.chooser = chooser;
+            check_connections(&options)?;
             Goal::Listener(routes, shared.code(None)?)
         }
         None if !shared.has_depots() => {
@@ -161,6 +157,15 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
         }
         report
     })
+}
+
+/// One route is chosen, and several connections use all of them.
+fn check_connections(options: &Options) -> Result<(), Failure> {
+    if options.chooser.is_some() && options.connections > 1 {
+        let text = "--connections uses all routes at once: name them, in place of --via auto";
+        return Err(Failure::usage(text));
+    }
+    Ok(())
 }
 
 /// Sends the files of a folder as they come.

@@ -6,11 +6,11 @@ use crate::{
     print::{StreamedOutput, print_json_text},
     progress::{ProgressLine, show},
     receipt,
-    via::Via,
+    via::{MaybeChooser, Via},
 };
 use clap::Args;
 use indicatif::HumanBytes;
-use route::{Chooser, Match, RouteTable};
+use route::{Match, RouteTable};
 use serde_json::{Value, json};
 use std::{
     env, fs,
@@ -98,7 +98,7 @@ impl TransferArgs {
         })
     }
 
-    fn routes(&self) -> Result<(RouteTable, Option<Arc<dyn Chooser>>), Failure> {
+    fn routes(&self) -> Result<(RouteTable, MaybeChooser), Failure> {
         if !self.via.is_empty() {
             let via = Via::read(&self.via)?;
             // The URLs are named, so one of this machine is meant, too.

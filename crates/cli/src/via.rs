@@ -25,6 +25,9 @@ impl FromStr for OneChain {
     }
 }
 
+/// What chooses among routes, if anything does.
+pub type MaybeChooser = Option<Arc<dyn Chooser>>;
+
 /// What `--via` says.
 pub enum Via {
     /// These routes, in this order.
@@ -55,7 +58,7 @@ impl Via {
     }
 
     /// What chooses among them, if anything does: with further authorities to trust, and what an attempt that fails costs.
-    pub fn chooser(&self, ca: Option<&Path>, timeout: Duration) -> Option<Arc<dyn Chooser>> {
+    pub fn chooser(&self, ca: Option<&Path>, timeout: Duration) -> MaybeChooser {
         match self {
             Self::Written(_) => None,
             Self::Auto(_) => Some(Arc::new(Auto::new(ca.map(Path::to_owned), timeout))),
@@ -74,7 +77,8 @@ fn register_file(text: &str) -> Option<Result<PathBuf, Failure>> {
         return Some(Register::usual_file().ok_or_else(missing));
     }
     let file = text.strip_prefix("auto:")?;
-    (file.contains('/') || file.ends_with(".toml")).then(|| Ok(PathBuf::from(file)))
+    let is_toml = Path::new(file).extension().is_some_and(|extension| extension == "toml");
+    (file.contains('/') || is_toml).then(|| Ok(PathBuf::from(file)))
 }
 
 /// The depots of each route, where only these are possible.

@@ -39,13 +39,14 @@ impl Overlay {
         let server =
             Server::start(|_, _, conn| conn.answer("200 OK", &[("ETag", "\"a\"")], &data()));
         let overlay = Self { home, depot, server };
-        overlay.register(&[overlay.depot.listen.to_string(), refusing_address().to_string()]);
+        overlay.register(&[overlay.depot.listen.clone(), refusing_address().to_string()]);
         overlay
     }
 
     fn register(&self, depots: &[String]) {
-        let text: String =
-            depots.iter().map(|depot| format!("[[depot]]\naddress = \"{depot}\"\n")).collect();
+        let text: String = depots
+            .iter()
+            .fold(String::new(), |text, depot| text + "[[depot]]\naddress = \"" + depot + "\"\n");
         fs::write(self.file(), text).unwrap();
     }
 
@@ -139,7 +140,7 @@ fn probes_tell_round_trips_and_loads() {
     let overlay = Overlay::start();
     let probed = overlay.json(&["route", "probe", "--via", &overlay.via(), "--json"]);
     let depots = probed["depots"].as_array().unwrap();
-    assert_eq!(depots[0]["depot"], overlay.depot.listen.to_string());
+    assert_eq!(depots[0]["depot"], overlay.depot.listen.clone());
     assert!(depots[0]["rtt_us"].as_u64().unwrap() > 0 && depots[1]["rtt_us"].is_null(), "{probed}");
 }
 

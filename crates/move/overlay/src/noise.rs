@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Random numbers of tests, from a seed.
+//! What tests of this crate share: random numbers from a seed, and numbers that are equal but for rounding.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+
+/// Fails unless these are equal but for rounding.
+#[track_caller]
+pub(crate) fn assert_close(found: f64, expected: f64) {
+    assert!((found - expected).abs() < 1e-9, "{found}, not {expected}");
+}
 
 /// A generator.
 pub(crate) struct Noise(Pcg64Mcg);

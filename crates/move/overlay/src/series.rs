@@ -6,7 +6,7 @@
 //!
 //! The interval is conformal: quantiles of the forecast's own errors of late, whatever their distribution. Their level follows how
 //! often intervals have missed, so that nine of ten hold also where the path changes.
-//! Source: Gibbs, Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021.
+//! Source: Gibbs, Candes, "Adaptive conformal inference under distribution shift", 2021.
 
 use crate::predictors::{Family, Prediction};
 use std::collections::VecDeque;
@@ -65,6 +65,7 @@ impl Expected {
     }
 
     /// What a series of one size says of another, so many size classes away; other routes differ so much between the two.
+    #[must_use]
     pub fn for_other_size(self, distance: usize, differences: &[f64]) -> Self {
         let n = differences.len() as f64;
         let difference = differences.iter().sum::<f64>() / (n + 1.0);
@@ -207,17 +208,17 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::Noise;
+    use crate::noise::{Noise, assert_close};
 
     #[test]
     fn quantiles_by_hand() {
         let sorted = [1.0, 2.0, 3.0, 4.0];
-        assert_eq!(quantile(&sorted, 0.5), 2.5);
-        assert_eq!(quantile(&sorted, 0.2), 1.0);
-        assert_eq!(quantile(&sorted, 0.8), 4.0);
-        assert_eq!(quantile(&sorted, 0.1), 0.5, "beyond the smallest");
-        assert_eq!(quantile(&sorted, 1.0), 5.0);
-        assert_eq!(quantile(&[7.0], 0.01), 7.0);
+        assert_close(quantile(&sorted, 0.5), 2.5);
+        assert_close(quantile(&sorted, 0.2), 1.0);
+        assert_close(quantile(&sorted, 0.8), 4.0);
+        assert_close(quantile(&sorted, 0.1), 0.5);
+        assert_close(quantile(&sorted, 1.0), 5.0);
+        assert_close(quantile(&[7.0], 0.01), 7.0);
     }
 
     #[test]

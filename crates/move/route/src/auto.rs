@@ -18,7 +18,7 @@ pub use register::{Listed, Place, Register};
 
 use crate::{
     Attempt, AttemptEnd, Chooser, Plan,
-    choice::{AsWritten, Prepared},
+    choice::{AsWritten, Floor, Prepared},
     destination::Destination,
     standing::{Standing, Standings},
 };
@@ -35,14 +35,22 @@ use std::{
     time::Duration,
 };
 use tokio::runtime::Builder;
-use units::Bytes;
+use units::{Bytes, Rate};
 
 /// How long a depot that could not be reached comes last.
 const AVOID: Duration = Duration::from_secs(30);
 /// What a transfer of unknown length is taken to have.
 const USUAL_BYTES: u64 = 64 << 20;
+/// A transfer that is so many times slower than its forecast, and than that of another route, goes on by that.
+const SLOWER: f64 = 2.0;
+/// Over so long it is watched, in seconds: half of its forecast, within these.
+const LEAST_LOOK_S: f64 = 2.0;
+const MOST_LOOK_S: f64 = 15.0;
 /// The most destinations of which the last choice is remembered.
 const MOST_UNDER_WAY: usize = 1024;
+
+/// What was to be chosen from, and what was chosen until that is told how it went.
+type UnderWay = (Vec<Candidate>, Option<Chosen>);
 
 /// Chooses routes by forecasts, which it learns from how transfers end.
 #[derive(Debug)]
@@ -53,7 +61,7 @@ pub struct Auto {
     facts: Arc<Facts>,
     standings: Arc<Standings>,
     /// By destination: what was chosen last, and from what.
-    under_way: Mutex<HashMap<String, (Vec<Candidate>, Option<Chosen>)>>,
+    under_way: Mutex<HashMap<String, UnderWay>>,
     /// What an attempt that fails costs.
     timeout: Duration,
 }
@@ -161,10 +169,29 @@ impl Chooser for Auto {
         Plan::new(order, promising)
     }
 
+    fn floor(
+        &self,
+        to: &Destination,
+        chain: &[DepotAddress],
+        bytes: Option<Bytes>,
+    ) -> Option<Floor> {
+        let (key, route) = (key(to), chain_key(chain));
+        let candidates = locked(&self.under_way).get(&key)?.0.clone();
+        let request = self.request(bytes);
+        let assessed = self.memory().explain(&key, &request, &candidates, 0).assessed;
+        let own_s = assessed.iter().find(|of| of.key == route)?.forecast.seconds;
+        let others = assessed.iter().filter(|of| of.key != route && of.avoided_until_s.is_none());
+        let other_s = others.map(|of| of.forecast.seconds).fold(f64::INFINITY, f64::min);
+        let bps = request.bytes as f64 * 8.0 / (SLOWER * own_s.max(other_s));
+        let over = Duration::from_secs_f64((own_s / 2.0).clamp(LEAST_LOOK_S, MOST_LOOK_S));
+        other_s.is_finite().then(|| Floor { rate: Rate::bits_per_second(bps as u64), over })
+    }
+
     fn ended(&self, to: &Destination, chain: &[DepotAddress], attempt: &Attempt) {
         AsWritten::new(Arc::clone(&self.standings), AVOID).ended(to, chain, attempt);
         let end = match (attempt.end, attempt.bytes.get()) {
             (AttemptEnd::Done, 1..) => End::Done,
+            (AttemptEnd::Stalled, 1..) => End::Left,
             (AttemptEnd::Unreached | AttemptEnd::Stalled | AttemptEnd::Refused, _)
             | (AttemptEnd::Doubtful, 0) => End::Failed,
             // Nothing was moved, or it is not the route's doing.

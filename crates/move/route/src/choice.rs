@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use units::Bytes;
+use units::{Bytes, Rate};
 
 /// Chooses among routes, and learns from how attempts end.
 pub trait Chooser: Debug + Send + Sync {
@@ -31,12 +31,33 @@ pub trait Chooser: Debug + Send + Sync {
     /// way without depots.
     fn plan(&self, to: &Destination, bytes: Option<Bytes>, chains: &[&[DepotAddress]]) -> Plan;
 
+    /// How slow a transfer by a chain may become before it is to go on by the next one, for so many bytes in all if that is known;
+    /// none: it goes on as long as anything comes.
+    fn floor(
+        &self,
+        to: &Destination,
+        chain: &[DepotAddress],
+        bytes: Option<Bytes>,
+    ) -> Option<Floor> {
+        let _ = (to, chain, bytes);
+        None
+    }
+
     /// An attempt by one of these chains has ended, successful or not.
     fn ended(&self, to: &Destination, chain: &[DepotAddress], attempt: &Attempt);
 }
 
 /// What a chooser does before it plans.
 pub type Prepared<'p> = Pin<Box<dyn Future<Output = ()> + Send + 'p>>;
+
+/// How slow a transfer may become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Floor {
+    /// At least this rate.
+    pub rate: Rate,
+    /// Over each time of this length.
+    pub over: Duration,
+}
 
 /// An order in which to try routes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -234,10 +234,18 @@ impl Transfer<'_> {
     ) -> Result<(u64, Option<HeaderMap>), Trouble> {
         let options = &self.client.options;
         let mut watch = StallWatch::new(options.stall_time, options.min_rate);
+        if options.limit_rate.is_none() {
+            let (held, total) = (self.progress.held(), self.identity.total);
+            self.target.ways.watch(&*self.client.chooser, held, total);
+        }
         let (mut place, mut trailers) = (fill.from, None);
         loop {
+            if self.target.ways.is_too_slow(self.progress.held()) {
+                return Err(too_slow());
+            }
             let waiting = Instant::now();
-            let frame = timeout(watch.patience(), body.frame()).await;
+            let patience = self.target.ways.patience(watch.patience());
+            let frame = timeout(patience, body.frame()).await;
             let cause = self.network.as_mut().map_or(Cause::OtherHop, NetworkWatch::cause);
             self.spent.mark(Spent::Network, cause);
             let frame = match frame {
@@ -251,7 +259,11 @@ impl Transfer<'_> {
                 }
                 Ok(Some(Err(error))) => return Err(broken(&error)),
                 Ok(None) => return Ok((place, trailers)),
-                Err(_) => return Err(stalled(0, watch.patience())),
+                Err(_) => {
+                    let waited = watch.came(0, waiting.elapsed());
+                    waited.map_err(|came| stalled(came, watch.patience()))?;
+                    continue;
+                }
             };
             let data = match frame.into_data() {
                 Ok(data) => data,
@@ -454,6 +466,11 @@ fn is_named_for(name: &str, encoding: &str) -> bool {
 
 fn broken(error: &reqwest::Error) -> Trouble {
     Trouble::retry(Error::connection("the connection broke", error))
+}
+
+/// The pace of late is far below what another route is expected to have.
+fn too_slow() -> Trouble {
+    Trouble::Slow(Error::Stalled("far slower than expected".to_owned()))
 }
 
 fn stalled(came: u64, time: Duration) -> Trouble {

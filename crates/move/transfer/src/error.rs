@@ -241,6 +241,8 @@ pub(crate) enum Trouble {
     Continue,
     /// The same would happen again by the same route, and need not by another.
     OtherWay(Error),
+    /// It goes on by another route for now.
+    Slow(Error),
     /// The same would happen again.
     Final(Error),
 }
@@ -253,7 +255,10 @@ impl Trouble {
     /// As the error of a transfer that is not tried again.
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Self::Retry(error, _) | Self::OtherWay(error) | Self::Final(error) => error,
+            Self::Retry(error, _)
+            | Self::OtherWay(error)
+            | Self::Slow(error)
+            | Self::Final(error) => error,
             other => Error::Answer(other.to_string()),
         }
     }
@@ -262,7 +267,10 @@ impl Trouble {
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Retry(error, _) | Self::OtherWay(error) | Self::Final(error) => error.fmt(f),
+            Self::Retry(error, _)
+            | Self::OtherWay(error)
+            | Self::Slow(error)
+            | Self::Final(error) => error.fmt(f),
             Self::Restart(why) => f.write_str(why),
             Self::Continue => f.write_str("more is missing"),
         }

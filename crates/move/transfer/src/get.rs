@@ -213,6 +213,10 @@ impl<'c> Transfer<'c> {
                     self.begin_again(&why)?;
                     continue;
                 }
+                Trouble::Slow(error) => {
+                    let next = self.next_way(&error, true);
+                    (error, None, next)
+                }
                 Trouble::OtherWay(error) => {
                     let next = self.next_way(&error, false);
                     (error, None, next)

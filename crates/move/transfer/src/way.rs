@@ -4,8 +4,8 @@
 use crate::{Error, Progress};
 use protocol::{Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme};
 use reqwest::Url;
-use route::{Attempt, AttemptEnd, Chooser, Destination, RouteTable};
-use std::time::Instant;
+use route::{Attempt, AttemptEnd, Chooser, Destination, Floor, RouteTable};
+use std::time::{Duration, Instant};
 use units::Bytes;
 
 /// The ways to a URL, and which of them is used.
@@ -22,6 +22,17 @@ pub(crate) struct Ways {
     before: u64,
     /// Whether one that has failed since the first was used may do better later.
     may_help: bool,
+    /// How slow the way in use may become, and what is watched for that.
+    floor: Option<Watched>,
+}
+
+/// How slow a way may become.
+#[derive(Debug, Clone, Copy)]
+struct Watched {
+    floor: Floor,
+    /// Since when it is watched, and how much of the file was there then.
+    since: Instant,
+    held: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -79,7 +90,7 @@ impl Ways {
     }
 
     fn new(to: Option<Destination>, all: Vec<Way>) -> Self {
-        Self { to, all, at: 0, begun: Instant::now(), before: 0, may_help: false }
+        Self { to, all, at: 0, begun: Instant::now(), before: 0, may_help: false, floor: None }
     }
 
     /// Where the first request goes.
@@ -94,7 +105,31 @@ impl Ways {
 
     /// An attempt begins by the way in use. So much of the file is there.
     pub(crate) fn begin(&mut self, held: u64) {
-        (self.begun, self.before) = (Instant::now(), held);
+        (self.begun, self.before, self.floor) = (Instant::now(), held, None);
+    }
+
+    /// The file comes, with so many bytes in all. By the last way it may be as slow as it is.
+    pub(crate) fn watch(&mut self, chooser: &dyn Chooser, held: u64, total: Option<u64>) {
+        let Some(to) = self.to.as_ref().filter(|_| self.at + 1 < self.all.len()) else { return };
+        let floor = chooser.floor(to, &self.all[self.at].depots, total.map(Bytes::new));
+        self.floor = floor.map(|floor| Watched { floor, since: Instant::now(), held });
+    }
+
+    /// Whether less has come of late than may.
+    pub(crate) fn is_too_slow(&mut self, held: u64) -> bool {
+        let Some(watched) = &mut self.floor else { return false };
+        let time = watched.since.elapsed();
+        if time < watched.floor.over {
+            return false;
+        }
+        let came = held.saturating_sub(watched.held);
+        (watched.since, watched.held) = (Instant::now(), held);
+        came < watched.floor.rate.times(time.into()).get()
+    }
+
+    /// How long to wait for bytes before looking whether it is too slow.
+    pub(crate) fn patience(&self, longest: Duration) -> Duration {
+        self.floor.map_or(longest, |watched| watched.floor.over.min(longest))
     }
 
     /// Tells the chooser how the attempt has ended, and what it has moved. Nothing is told of an attempt that failed for
@@ -115,7 +150,8 @@ impl Ways {
         may_help: bool,
     ) -> Next {
         let end = match error {
-            Error::Connection(_) | Error::Stalled(_) => AttemptEnd::Unreached,
+            Error::Connection(_) => AttemptEnd::Unreached,
+            Error::Stalled(_) => AttemptEnd::Stalled,
             _ => AttemptEnd::Refused,
         };
         self.ended(chooser, progress, end);
@@ -161,10 +197,7 @@ pub(crate) fn strip_credentials(url: &mut Url) {
 mod tests {
     use super::*;
     use route::{AsWritten, Match, Plan, Standings, read_chain};
-    use std::{
-        sync::{Arc, Mutex},
-        time::Duration,
-    };
+    use std::sync::{Arc, Mutex};
 
     fn as_written() -> AsWritten {
         AsWritten::new(Arc::new(Standings::default()), Duration::from_secs(30))

@@ -70,7 +70,6 @@ pub fn run(seed: u64) -> Crowd {
                 client.under_way = Some((at, decision.chosen, now_s, BYTES as f64));
             }
         }
-        let all: u32 = counts.iter().sum();
         window.push_back(counts);
         if window.len() > (WINDOW_S / STEP_S) as usize {
             window.pop_front();

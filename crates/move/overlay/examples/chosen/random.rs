@@ -23,10 +23,4 @@ impl Random {
     pub fn below(&mut self, n: usize) -> usize {
         (self.unit() * n as f64) as usize
     }
-
-    /// Of mean 0 and deviation 1 (Box and Muller).
-    pub fn normal(&mut self) -> f64 {
-        let (one, other) = (1.0 - self.unit(), self.unit());
-        (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
-    }
 }

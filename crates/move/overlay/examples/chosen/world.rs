@@ -96,10 +96,8 @@ impl World {
                     let angle = std::f64::consts::TAU * (n as f64 / 150.0 + at as f64 / 3.0);
                     route.factor = (0.5 * angle.sin()).exp();
                 }
-                Kind::Shifting => {
-                    if random.unit() < 1.0 / 80.0 {
-                        route.factor = if route.factor < 1.0 { 1.0 } else { 0.4 };
-                    }
+                Kind::Shifting if random.unit() < 1.0 / 80.0 => {
+                    route.factor = if route.factor < 1.0 { 1.0 } else { 0.4 };
                 }
                 Kind::Overloaded if at == 1 => route.factor = if is_in_trouble { 0.1 } else { 1.0 },
                 _ => {}

@@ -139,7 +139,9 @@ mod tests {
             for writer in 0..4 {
                 let knowledge = &knowledge;
                 scope.spawn(move || {
-                    (0..5).for_each(|n| learn(knowledge, &format!("d{writer}{n}"), n))
+                    for n in 0..5 {
+                        learn(knowledge, &format!("d{writer}{n}"), n);
+                    }
                 });
             }
         });

@@ -154,7 +154,10 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let many: String = (0..13).map(|n| format!("[[depot]]\naddress = \"d{n}\"\n")).collect();
+        let many = (0..13)
+            .map(|n| format!("[[depot]]\naddress = \"d{n}\"\n"))
+            .collect::<Vec<_>>()
+            .concat();
         for (text, part) in [
             ("", "expected 1 to 12"),
             (many.as_str(), "it lists 13 depots"),

@@ -3,17 +3,22 @@
 
 use crate::common::{bytes, get, quick, request, runtime};
 use longhaul_transfer::{Client, Error, Options, Progress, PutRequest, Source};
-use route::{Match, RouteTable, read_chain};
+use protocol::DepotAddress;
+use route::{
+    AsWritten, Attempt, AttemptEnd, Chooser, Destination, Floor, Match, Plan, RouteTable,
+    read_chain,
+};
 use std::{
     fs,
     net::TcpListener,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 use testkit::http_server::{Conn, Request, Server};
+use units::{Bytes, Rate};
 
 /// The refusal of a depot, which says in `Proxy-Status` that it is its own.
 const REFUSAL: [(&str, &str); 1] = [("Proxy-Status", "d1; error=http_request_denied")];
@@ -106,6 +111,68 @@ fn transfer_goes_on_by_another_route_where_the_first_has_ended() {
     assert_eq!((first.asked().len(), second.asked().len()), (2, 1));
     let (from, _) = second.asked()[0].range().expect("it asks for the rest");
     assert!((1..=200_000).contains(&from), "{from}");
+}
+
+/// As written, but that nothing may be slower than 80 Mb/s for 300 ms.
+#[derive(Debug)]
+struct Impatient(AsWritten, Mutex<Vec<AttemptEnd>>);
+
+impl Chooser for Impatient {
+    fn plan(&self, to: &Destination, bytes: Option<Bytes>, chains: &[&[DepotAddress]]) -> Plan {
+        self.0.plan(to, bytes, chains)
+    }
+
+    fn floor(&self, _: &Destination, _: &[DepotAddress], bytes: Option<Bytes>) -> Option<Floor> {
+        assert_eq!(bytes, Some(Bytes::new(400_000)));
+        let rate = Rate::bits_per_second(80_000_000);
+        Some(Floor { rate, over: Duration::from_millis(300) })
+    }
+
+    fn ended(&self, to: &Destination, chain: &[DepotAddress], attempt: &Attempt) {
+        self.1.lock().unwrap().push(attempt.end);
+        self.0.ended(to, chain, attempt);
+    }
+}
+
+/// The first route drips or falls silent in the middle of the file; the second one is as slow, and is the last.
+#[test]
+fn transfer_that_becomes_slow_goes_on_by_another_route_and_loses_nothing() {
+    for drips in [false, true] {
+        let (directory, data) = (tempfile::tempdir().unwrap(), bytes(3, 400_000));
+        let sent = data.clone();
+        let first = Server::start(move |_, _, conn| {
+            let length = sent.len().to_string();
+            conn.head("200 OK", &[("ETag", "\"a\""), ("Content-Length", &length)]);
+            conn.send(&sent[..200_000]);
+            for byte in sent[200_000..].chunks(1).take(if drips { 500 } else { 0 }) {
+                conn.send(byte);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            std::thread::sleep(Duration::from_secs(5));
+        });
+        let slow = data.clone();
+        let second = Server::start(move |_, asked, conn| {
+            std::thread::sleep(Duration::from_millis(700));
+            answer(&slow, asked, conn);
+        });
+        let file = directory.path().join("f");
+        let chooser = Arc::new(Impatient(
+            AsWritten::new(Arc::default(), Duration::from_secs(60)),
+            Mutex::default(),
+        ));
+        let options = Options {
+            chooser: Some(Arc::<Impatient>::clone(&chooser)),
+            ..through(&[at(&first), at(&second)])
+        };
+        let report = get(options, request("http://o.example/f", &file));
+        assert!(report.result.is_ok(), "{report:?}");
+        assert_eq!(fs::read(&file).unwrap(), data);
+        assert_eq!((first.asked().len(), second.asked().len(), report.attempts), (1, 1, 2));
+        let (from, _) = second.asked()[0].range().expect("it asks for the rest");
+        // The last 64 KiB are compared.
+        assert!((200_000..201_000).contains(&(from + (64 << 10))), "{from}");
+        assert_eq!(*chooser.1.lock().unwrap(), [AttemptEnd::Stalled, AttemptEnd::Done]);
+    }
 }
 
 #[test]
