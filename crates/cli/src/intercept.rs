@@ -140,6 +140,9 @@ impl SettingsArgs {
             ca: self.ca.clone(),
             proxy_protocol: self.proxy_protocol.clone(),
         };
+        if config.routes.is_by_forecast() {
+            return Err(via::malformed(&"auto is not for intercept: name the depots"));
+        }
         config.check().map_err(Failure::usage)?;
         Ok(config)
     }

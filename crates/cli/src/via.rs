@@ -85,7 +85,7 @@ fn register_file(text: &str) -> Option<Result<PathBuf, Failure>> {
 pub fn routes(via: &[String]) -> Result<Vec<Vec<DepotAddress>>, Failure> {
     if via.iter().any(|text| register_file(text).is_some()) {
         return Err(malformed(
-            &"auto is for longhaul get, put and send to an address. Name the depots",
+            &"auto is not for meetings, --detach and recv: name the depot at which both ends are",
         ));
     }
     via.iter().map(|text| read_chain(text).map_err(|error| malformed(&error))).collect()
@@ -94,7 +94,10 @@ pub fn routes(via: &[String]) -> Result<Vec<Vec<DepotAddress>>, Failure> {
 /// These routes to some destinations; if none are named, to all but this machine.
 pub fn table(via: &[String], to: &[Match]) -> Result<RouteTable, Failure> {
     let to = if to.is_empty() { &[Match::OTHERS] } else { to };
-    Ok(RouteTable::through(routes(via)?, to))
+    Ok(match Via::read(via)? {
+        Via::Written(chains) => RouteTable::through(chains, to),
+        Via::Auto(register) => RouteTable::through(register.chains(), to).by_forecast(),
+    })
 }
 
 /// The failure for a malformed route.

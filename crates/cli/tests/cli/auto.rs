@@ -5,12 +5,13 @@ use crate::{
     common::{longhaul, refusing_address, text},
     depot::Depot,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     fs,
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Command, Output},
+    time::{SystemTime, UNIX_EPOCH},
 };
 use tempfile::TempDir;
 use testkit::http_server::Server;
@@ -32,8 +33,7 @@ impl Overlay {
     fn start() -> Self {
         let home = tempfile::tempdir().unwrap();
         let config = home.path().join("depot.toml");
-        let open =
-            "[allow]\nclients = [\"127.0.0.0/8\"]\nlocal = true\nupstreams = [\"127.0.0.1:*\"]\n";
+        let open = "[allow]\nclients = [\"127.0.0.0/8\"]\nlocal = true\nupstreams = [\"127.0.0.1:*\"]\nservers = [\"127.0.0.1:*\"]\n";
         fs::write(&config, open).unwrap();
         let depot = Depot::named("near", &["--config", config.to_str().unwrap()]);
         let server =
@@ -174,6 +174,63 @@ fn files_are_sent_by_routes_of_the_register() {
     }
 }
 
+/// What earlier transfers took: 64 MiB directly, and through the depot.
+fn know(overlay: &Overlay, direct_s: f64, depot_s: f64) {
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+    let path = |seconds: f64| {
+        let seen = json!({"at_s": now_s, "bytes": 64 << 20, "seconds": seconds, "end": "done", "error": 0.0});
+        let hop = json!({"rtt_s": 0.01, "loss": 1e-5, "rate_bps": 1e9, "is_warm": false});
+        json!({"hops": [hop], "seen": vec![seen; 10]})
+    };
+    let paths = json!({"": path(direct_s), overlay.depot.listen.as_str(): path(depot_s)});
+    let routes = json!({"places": {"127.0.0.1": {"paths": paths}}});
+    let directory = overlay.home.path().join("longhaul");
+    fs::create_dir_all(&directory).unwrap();
+    let document = json!({"version": 1, "routes": routes});
+    fs::write(directory.join("routes.json"), document.to_string()).unwrap();
+}
+
+#[test]
+fn programs_go_through_depots_only_where_these_are_faster() {
+    let overlay = Overlay::start();
+    let (via, url) = (overlay.via(), overlay.server.url("/f"));
+    for (direct_s, depot_s, expected) in
+        [(60.0, 1.0, "1 through depots"), (1.0, 60.0, "1 directly")]
+    {
+        know(&overlay, direct_s, depot_s);
+        let file = overlay.home.path().join("f");
+        let run =
+            ["run", "--via", &via, "--match", "127.0.0.0/8", "--stats", "--", "curl", "-sSf", "-o"];
+        let output = overlay.output(&[&run[..], &[file.to_str().unwrap(), &url]].concat());
+        assert!(output.status.success() && is_same(&file), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn best_known_route_is_taken() {
+    let overlay = Overlay::start();
+    let (via, url) = (overlay.via(), overlay.server.url("/f"));
+    for (direct_s, depot_s, hops) in [(60.0, 1.0, 1), (1.0, 60.0, 0)] {
+        know(&overlay, direct_s, depot_s);
+        let file = overlay.home.path().join("f");
+        let got = overlay.json(&[
+            "get",
+            "--via",
+            &via,
+            "--overwrite",
+            "-o",
+            file.to_str().unwrap(),
+            &url,
+            "--json",
+        ]);
+        assert_eq!(got["hops"], hops, "{got}");
+        let status = overlay.json(&["route", "status", "--json"]);
+        let all = status["destinations"][0]["routes"].as_array().unwrap();
+        assert_eq!(all.iter().map(|route| route["transfers"].as_u64().unwrap()).sum::<u64>(), 21);
+    }
+}
+
 #[test]
 fn mistakes_are_named() {
     let overlay = Overlay::start();
@@ -182,8 +239,11 @@ fn mistakes_are_named() {
         (&["get", "--via", "auto", "http://h/f"][..], "auto needs a register of depots"),
         (&["get", "--via", &via, "--via", "d1", "http://h/f"], "auto stands alone"),
         (&["get", "--via", "auto:/no/such.toml", "http://h/f"], "/no/such.toml"),
-        (&["run", "--via", &via, "--", "true"], "auto is for longhaul get, put and send"),
-        (&["send", "f", "--via", &via], "auto is for longhaul get, put and send"),
+        (
+            &["intercept", "rules", "--this-host", "--match", "*:443", "--via", &via],
+            "auto is not for intercept",
+        ),
+        (&["send", "f", "--via", &via], "auto is not for meetings"),
         (
             &["send", "f", "h:1", "--via", &via, "--connections", "2"],
             "--connections uses all routes at once",

@@ -100,9 +100,11 @@ impl Agent {
     /// One with these settings, which come from `file` if there is one.
     pub fn new(config: Config, file: Option<PathBuf>) -> Arc<Self> {
         let caller = Arc::new(EntryDialer::new(config.ca.clone()));
+        let (asking, time) = (Arc::clone(&caller), config.connect_timeout);
+        let down = DownDepots::of(asking, &config.routes, config.ca.as_ref(), time);
         Arc::new(Self {
             settings: Settings::new(config, file),
-            down: DownDepots::new(Arc::clone(&caller)),
+            down,
             caller,
             live: Live::default(),
             guesses: Guesses::default(),

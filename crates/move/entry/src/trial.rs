@@ -15,9 +15,12 @@ use crate::{
 };
 use protocol::DepotAddress;
 use relay::tcp::Stream;
-use route::{AsWritten, Attempt, AttemptEnd, Chooser, Destination, Route, Standings};
+use route::{
+    AsWritten, Attempt, AttemptEnd, Auto, Chooser, Destination, Route, RouteTable, Standings,
+};
 use std::{
     collections::{HashMap, hash_map::Entry},
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -45,6 +48,8 @@ pub(crate) struct DownDepots {
     caller: Arc<EntryDialer>,
     standings: Arc<Standings>,
     questions: Arc<Mutex<HashMap<DepotAddress, Question>>>,
+    /// Where routes are tried by their forecasts.
+    auto: Option<Auto>,
 }
 
 /// A question to a depot whether it is there.
@@ -57,7 +62,26 @@ enum Question {
 impl DownDepots {
     /// None so far; `caller` asks.
     pub(crate) fn new(caller: Arc<EntryDialer>) -> Self {
-        Self { caller, standings: Arc::default(), questions: Arc::default() }
+        Self { caller, standings: Arc::default(), questions: Arc::default(), auto: None }
+    }
+
+    /// The same for this table, with further authorities to trust; an attempt may take `time`.
+    pub(crate) fn of(
+        caller: Arc<EntryDialer>,
+        table: &RouteTable,
+        ca: Option<&PathBuf>,
+        time: Duration,
+    ) -> Self {
+        let auto = table.is_by_forecast().then(|| Auto::new(ca.cloned(), time));
+        Self { auto, ..Self::new(caller) }
+    }
+
+    /// Those of these routes that are to be tried before the direct way, in their order.
+    fn promising<'r>(&self, to: &Destination, routes: Vec<Route<'r>>) -> Vec<Route<'r>> {
+        let Some(auto) = &self.auto else { return routes };
+        let chains: Vec<_> = routes.iter().map(|route| route.depots).collect();
+        let order = auto.faster_than_direct(to, &chains);
+        order.into_iter().map(|at| routes[at].clone()).collect()
     }
 
     fn chooser(&self) -> AsWritten {
@@ -99,6 +123,7 @@ impl DownDepots {
         maker: Maker,
     ) -> Trial<'d, 'r> {
         let Choice { routes, is_short } = choice;
+        let routes = self.promising(to, routes);
         let otherwise = match (routes.is_empty(), is_short) {
             (false, _) => Unconnected::AllFailed(None),
             (true, true) => Unconnected::Short,

@@ -24,7 +24,7 @@ use crate::{
 };
 use facts::Facts;
 use knowledge::{Knowledge, now_s};
-use overlay::{Candidate, Chosen, Decision, End, Memory, Request, Seen};
+use overlay::{Basis, Candidate, Chosen, Decision, End, Memory, Request, Seen};
 use protocol::DepotAddress;
 use std::{
     collections::HashMap,
@@ -32,7 +32,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::runtime::Builder;
 use units::{Bytes, Rate};
@@ -46,6 +46,8 @@ const SLOWER: f64 = 2.0;
 /// Over so long it is watched, in seconds: half of its forecast, within these.
 const LEAST_LOOK_S: f64 = 2.0;
 const MOST_LOOK_S: f64 = 15.0;
+/// How long what was read of earlier transfers serves those that cannot wait.
+const LATELY: Duration = Duration::from_secs(5);
 /// The most destinations of which the last choice is remembered.
 const MOST_UNDER_WAY: usize = 1024;
 
@@ -58,6 +60,8 @@ pub struct Auto {
     knowledge: Option<Knowledge>,
     /// Without a file.
     memory: Mutex<Memory>,
+    /// What was read lately.
+    lately: Mutex<Option<(Instant, Arc<Memory>)>>,
     facts: Arc<Facts>,
     standings: Arc<Standings>,
     /// By destination: what was chosen last, and from what.
@@ -76,8 +80,8 @@ impl Auto {
     fn with(knowledge: Option<Knowledge>, ca: Option<PathBuf>, timeout: Duration) -> Self {
         let standings = Arc::<Standings>::default();
         let facts = Arc::new(Facts::new(ca, Arc::clone(&standings)));
-        let (memory, under_way) = Default::default();
-        Self { knowledge, memory, facts, standings, under_way, timeout }
+        let (memory, lately, under_way) = Default::default();
+        Self { knowledge, memory, lately, facts, standings, under_way, timeout }
     }
 
     /// All that is known.
@@ -109,6 +113,35 @@ impl Auto {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(self.facts.gather(to, chains));
         Ok(())
+    }
+
+    /// The places of those chains that were seen and are expected to be faster than the direct way, the fastest first, for programs whose
+    /// connections cannot wait: probes are made in the background, and count for later ones. Needs a runtime of tokio.
+    pub fn faster_than_direct(&self, to: &Destination, chains: &[&[DepotAddress]]) -> Vec<usize> {
+        self.facts.gather_in_background(to, chains);
+        let all: Vec<&[DepotAddress]> = chains.iter().copied().chain([&[][..]]).collect();
+        let candidates = self.facts.candidates(to, &all);
+        let request = self.request(None);
+        let decision = self.lately_known().explain(&key(to), &request, &candidates, 0);
+        let is_used = |at: &usize| {
+            let is_known = decision.assessed[*at].forecast.basis != Basis::ClosedForm;
+            is_known && self.standing(chains[*at]) == Standing::Good
+        };
+        let until_direct = decision.order.iter().copied().take_while(|at| *at < chains.len());
+        until_direct.filter(is_used).collect()
+    }
+
+    /// All that was known some seconds ago.
+    fn lately_known(&self) -> Arc<Memory> {
+        let mut lately = locked(&self.lately);
+        match &*lately {
+            Some((at, memory)) if at.elapsed() < LATELY => Arc::clone(memory),
+            _ => {
+                let memory = Arc::new(self.memory());
+                *lately = Some((Instant::now(), Arc::clone(&memory)));
+                memory
+            }
+        }
     }
 
     /// What a probe of the last minute has found of a depot; none without one.

@@ -20,6 +20,7 @@ pub struct RouteTable {
     rules: Vec<Rule>,
     direct_below: Option<Bytes>,
     first_contact: FirstContact,
+    by_forecast: bool,
 }
 
 /// Destinations, and the depots to them.
@@ -95,6 +96,17 @@ impl RouteTable {
     #[must_use]
     pub fn directly_below(self, direct_below: Option<Bytes>, first_contact: FirstContact) -> Self {
         Self { direct_below, first_contact, ..self }
+    }
+
+    /// Whose routes are those of a register: tried in the order of their forecasts, up to the direct way.
+    #[must_use]
+    pub fn by_forecast(self) -> Self {
+        Self { by_forecast: true, ..self }
+    }
+
+    /// Whether the routes are tried in the order of their forecasts.
+    pub fn is_by_forecast(&self) -> bool {
+        self.by_forecast
     }
 
     /// Without rules for short connections.

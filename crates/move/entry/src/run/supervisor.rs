@@ -76,8 +76,9 @@ impl Answering {
             rules.routes = rules.routes.without_short();
         }
         let caller = Arc::new(EntryDialer::new(rules.ca.clone()));
-        let (down, resources) =
-            (DownDepots::new(Arc::clone(&caller)), Rc::new(tunnel::resources()));
+        let asking = Arc::clone(&caller);
+        let down = DownDepots::of(asking, &rules.routes, rules.ca.as_ref(), rules.time);
+        let resources = Rc::new(tunnel::resources());
         Rc::new(Self { calls, rules, down, warned, accounts, caller, resources })
     }
 

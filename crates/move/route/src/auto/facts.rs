@@ -14,7 +14,10 @@ use relay::tcp::socket_options::HopOptions;
 use std::{
     collections::{HashMap, HashSet},
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 use tokio::{net::TcpStream, task::JoinSet, time::timeout};
@@ -37,6 +40,7 @@ pub(crate) struct Facts {
     standings: Arc<Standings>,
     depots: Mutex<HashMap<DepotAddress, Found>>,
     destinations: Mutex<HashMap<String, Found>>,
+    is_gathering: AtomicBool,
 }
 
 /// What one probe has found.
@@ -57,8 +61,8 @@ impl Found {
 
 impl Facts {
     pub fn new(ca: Option<PathBuf>, standings: Arc<Standings>) -> Self {
-        let (depots, destinations) = Default::default();
-        Self { dialer: FirstHopDialer::new(ca), standings, depots, destinations }
+        let (depots, destinations, is_gathering) = Default::default();
+        Self { dialer: FirstHopDialer::new(ca), standings, depots, destinations, is_gathering }
     }
 
     /// What is known of a depot.
@@ -83,6 +87,22 @@ impl Facts {
             probes.spawn(async move { facts.probe_destination(&to).await });
         }
         let _ = timeout(PROBE_TIME, async { while probes.join_next().await.is_some() {} }).await;
+    }
+
+    /// The same without that anybody waits for it; one at a time.
+    pub fn gather_in_background(self: &Arc<Self>, to: &Destination, chains: &[&[DepotAddress]]) {
+        let is_known = self.of_destination(to).is_some()
+            && chains.iter().copied().flatten().all(|depot| self.of_depot(depot).is_some());
+        if is_known || self.is_gathering.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (facts, to) = (Arc::clone(self), to.clone());
+        let chains: Vec<Vec<DepotAddress>> = chains.iter().map(|chain| chain.to_vec()).collect();
+        tokio::spawn(async move {
+            let chains: Vec<&[DepotAddress]> = chains.iter().map(Vec::as_slice).collect();
+            facts.gather(&to, &chains).await;
+            facts.is_gathering.store(false, Ordering::Release);
+        });
     }
 
     async fn probe(&self, depot: DepotAddress) {
