@@ -11,12 +11,17 @@ use std::collections::BTreeMap;
 /// The most destinations, and routes to one.
 const DESTINATIONS: usize = 64;
 const PATHS: usize = 24;
+/// The most round trips.
+const ROUND_TRIPS: usize = 256;
 
 /// What is known of routes. As JSON at most some 8 MB.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
     places: BTreeMap<String, Place>,
+    /// By the name of what was reached: seconds, and when that was.
+    #[serde(default)]
+    round_trips: BTreeMap<String, (f64, f64)>,
 }
 
 /// What is known of the routes to a destination.
@@ -44,6 +49,25 @@ impl Memory {
         paths.into_iter().flatten().map(|(key, path)| (key.as_str(), path))
     }
 
+    /// The round trip to a host in seconds, as it was measured last.
+    pub fn round_trip(&self, to: &str) -> Option<f64> {
+        self.round_trips.get(to).map(|(seconds, _)| *seconds)
+    }
+
+    /// A round trip was measured at this time, in seconds. Those that were measured longest ago make room.
+    pub fn measured(&mut self, to: &str, seconds: f64, at_s: f64) {
+        self.round_trips.insert(to.to_owned(), (seconds, at_s));
+        self.bound_round_trips();
+    }
+
+    fn bound_round_trips(&mut self) {
+        while self.round_trips.len() > ROUND_TRIPS {
+            let oldest = self.round_trips.iter().min_by(|a, b| a.1.1.total_cmp(&b.1.1));
+            let Some(name) = oldest.map(|(name, _)| name.clone()) else { return };
+            self.round_trips.remove(&name);
+        }
+    }
+
     pub(crate) fn place(&self, to: &str) -> Option<&Place> {
         self.places.get(to)
     }
@@ -65,6 +89,7 @@ impl Memory {
         while self.places.len() > DESTINATIONS {
             self.places.pop_last();
         }
+        self.bound_round_trips();
         for place in self.places.values_mut() {
             while place.paths.len() > PATHS {
                 place.paths.pop_last();
@@ -126,5 +151,9 @@ mod tests {
             place.path_mut(&format!("new{n}")).ended(&[], &Usual::unknown(), seen);
         }
         assert_eq!(memory.paths("host10").count(), PATHS);
+        for n in 0..ROUND_TRIPS + 10 {
+            memory.measured(&format!("d{n}"), 0.1, n as f64);
+        }
+        assert_eq!((memory.round_trip("d9"), memory.round_trip("d10")), (None, Some(0.1)));
     }
 }

@@ -29,6 +29,7 @@ use protocol::DepotAddress;
 use std::{
     collections::HashMap,
     fmt::Write,
+    future::ready,
     io,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -48,6 +49,8 @@ const LEAST_LOOK_S: f64 = 2.0;
 const MOST_LOOK_S: f64 = 15.0;
 /// How long what was read of earlier transfers serves those that cannot wait.
 const LATELY: Duration = Duration::from_secs(5);
+/// After a transfer to a destination the next ones do not wait for probes, for so many seconds: these go on meanwhile.
+const RECENT_S: f64 = 600.0;
 /// The most destinations of which the last choice is remembered.
 const MOST_UNDER_WAY: usize = 1024;
 
@@ -99,8 +102,9 @@ impl Auto {
         bytes: Option<Bytes>,
         chains: &[&[DepotAddress]],
     ) -> (Vec<Candidate>, Decision) {
-        let candidates = self.facts.candidates(to, chains);
-        let mut decision = self.memory().explain(&key(to), &self.request(bytes), &candidates, 0);
+        let memory = self.memory();
+        let candidates = self.facts.candidates(to, chains, &memory);
+        let mut decision = memory.explain(&key(to), &self.request(bytes), &candidates, 0);
         decision.order.sort_by_key(|at| self.standing(chains[*at]));
         (candidates, decision)
     }
@@ -120,9 +124,10 @@ impl Auto {
     pub fn faster_than_direct(&self, to: &Destination, chains: &[&[DepotAddress]]) -> Vec<usize> {
         self.facts.gather_in_background(to, chains);
         let all: Vec<&[DepotAddress]> = chains.iter().copied().chain([&[][..]]).collect();
-        let candidates = self.facts.candidates(to, &all);
+        let memory = self.lately_known();
+        let candidates = self.facts.candidates(to, &all, &memory);
         let request = self.request(None);
-        let decision = self.lately_known().explain(&key(to), &request, &candidates, 0);
+        let decision = memory.explain(&key(to), &request, &candidates, 0);
         let is_used = |at: &usize| {
             let is_known = decision.assessed[*at].forecast.basis != Basis::ClosedForm;
             is_known && self.standing(chains[*at]) == Standing::Good
@@ -174,6 +179,13 @@ impl Chooser for Auto {
         to: &'p Destination,
         chains: &'p [&'p [DepotAddress]],
     ) -> Prepared<'p> {
+        let (key, now_s) = (key(to), now_s());
+        let memory = self.memory();
+        let mut last_s = memory.paths(&key).filter_map(|(_, path)| path.last_s());
+        if last_s.any(|last_s| now_s - last_s < RECENT_S) {
+            self.facts.gather_in_background(to, chains);
+            return Box::pin(ready(()));
+        }
         Box::pin(self.facts.gather(to, chains))
     }
 
@@ -181,11 +193,17 @@ impl Chooser for Auto {
         if chains.is_empty() {
             return Plan::new(Vec::new(), 0);
         }
-        let candidates = self.facts.candidates(to, chains);
         // Without random bits the first of equals.
         let random = host::random().map_or(0, u64::from_ne_bytes);
         let (key, request) = (key(to), self.request(bytes));
-        let decision = self.change(|memory| memory.choose(&key, &request, &candidates, random));
+        let (candidates, decision) = self.change(|memory| {
+            for (name, rtt_s) in self.facts.round_trips() {
+                memory.measured(&name, rtt_s, request.now_s);
+            }
+            let candidates = self.facts.candidates(to, chains, memory);
+            let decision = memory.choose(&key, &request, &candidates, random);
+            (candidates, decision)
+        });
         tracing::debug!(to = key, "{}", summary(&decision));
         let mut order = decision.order;
         order.sort_by_key(|at| self.standing(chains[*at]));

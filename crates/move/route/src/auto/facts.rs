@@ -8,7 +8,7 @@
 use super::{chain_key, key, locked};
 use crate::{destination::Destination, dial::FirstHopDialer, standing::Standings};
 use host::tcp_info;
-use overlay::{Candidate, Claim, Hop};
+use overlay::{Candidate, Claim, Hop, Memory};
 use protocol::{DepotAddress, http::load::Load};
 use relay::tcp::socket_options::HopOptions;
 use std::{
@@ -138,14 +138,36 @@ impl Facts {
         destinations.insert(key(to), Found { at, rtt_s, claim: None });
     }
 
-    /// The routes as forecasts take them.
-    pub fn candidates(&self, to: &Destination, chains: &[&[DepotAddress]]) -> Vec<Candidate> {
-        let direct_s = self.of_destination(to).and_then(|found| found.rtt_s);
+    /// The round trips that were measured in the last minute, by the names of what was reached.
+    pub fn round_trips(&self) -> Vec<(String, f64)> {
+        let depots = locked(&self.depots);
+        let destinations = locked(&self.destinations);
+        let of_depots = depots.iter().map(|(depot, found)| (depot.to_string(), found));
+        let of_others = destinations.iter().map(|(name, found)| (name.clone(), found));
+        let fresh = of_depots.chain(of_others).filter(|(_, found)| found.is_fresh());
+        fresh.filter_map(|(name, found)| Some((name, found.rtt_s?))).collect()
+    }
+
+    /// The routes as forecasts take them; round trips that were not measured lately are those of `known`.
+    pub fn candidates(
+        &self,
+        to: &Destination,
+        chains: &[&[DepotAddress]],
+        known: &Memory,
+    ) -> Vec<Candidate> {
+        let measured = |found: Option<Found>, name: &str| match found {
+            Some(found) => found.rtt_s,
+            None => known.round_trip(name),
+        };
+        let direct_s = measured(self.of_destination(to), &key(to));
         let of = |chain: &&[DepotAddress]| {
             let found: Vec<Option<Found>> =
                 chain.iter().map(|depot| self.of_depot(depot)).collect();
-            let rtts: Vec<Option<f64>> =
-                found.iter().map(|found| found.and_then(|it| it.rtt_s)).collect();
+            let rtts: Vec<Option<f64>> = chain
+                .iter()
+                .zip(&found)
+                .map(|(depot, found)| measured(*found, &depot.to_string()))
+                .collect();
             let claims = found.iter().filter_map(|found| found.and_then(|it| it.claim));
             let hops = hops(direct_s, &rtts).into_iter().map(Hop::of_round_trip);
             Candidate { key: chain_key(chain), hops: hops.collect(), claims: claims.collect() }

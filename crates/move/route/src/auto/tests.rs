@@ -66,7 +66,7 @@ async fn probes_find_round_trips_and_claims_and_wait_a_second_at_most() {
     assert_eq!(found(&old), Some((true, None)));
     assert_eq!(found(&silent), Some((true, None)), "it was reached, and says nothing");
     assert_eq!(found(&absent), Some((false, None)));
-    let candidates = auto.facts.candidates(&to, &chains);
+    let candidates = auto.facts.candidates(&to, &chains, &Memory::default());
     let shapes: Vec<_> = candidates.iter().map(|it| (it.hops.len(), it.claims.len())).collect();
     assert_eq!(shapes, [(2, 1), (3, 0), (2, 0), (1, 0)]);
     // The one that is not reached comes last, and is not promising.
