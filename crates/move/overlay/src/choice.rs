@@ -35,7 +35,7 @@ const HOPE: f64 = 1.5;
 /// A route that is tried, or new, is kept for so many further transfers.
 const TRIAL: u32 = 2;
 /// For so many transfers no other route is looked for, at first and at most.
-const FIRST_PATIENCE: u32 = 4;
+const FIRST_PATIENCE: u32 = 3;
 const MOST_PATIENCE: u32 = 64;
 /// The share of all transfers that trying other routes may cost, and what it may cost at first, in transfers.
 const ALLOWANCE: f64 = 0.02;
@@ -307,7 +307,7 @@ impl Place {
         if in_use.left > 0 {
             in_use.left -= 1;
         } else if let Some(tried) = to_try(assessed, &usable, (best, at), allowance_s, random) {
-            in_use = in_use.trying(&assessed[tried].key);
+            in_use = in_use.trying(&assessed[tried]);
             taken = (tried, Why::Tried);
         } else if at != best && in_use.is_trial {
             in_use = InUse { patience: in_use.patience, ..InUse::new(&assessed[best].key) };
@@ -326,10 +326,11 @@ impl InUse {
         Self { key: key.to_owned(), left: TRIAL, patience: FIRST_PATIENCE, is_trial: false }
     }
 
-    /// Another route is tried in its place. The next one is later.
-    fn trying(self, key: &str) -> Self {
-        let patience = (2 * self.patience).min(MOST_PATIENCE);
-        Self { key: key.to_owned(), left: TRIAL, patience, is_trial: true }
+    /// Another route is tried in its place. After one that was known the next one is later.
+    fn trying(self, tried: &Assessed) -> Self {
+        let patience = if tried.forecast.seen == 0 { self.patience } else { 2 * self.patience };
+        let patience = patience.min(MOST_PATIENCE);
+        Self { key: tried.key.clone(), left: TRIAL, patience, is_trial: true }
     }
 }
 
