@@ -54,7 +54,7 @@ class Check:
         listen = ["--listen", f"127.0.0.1:{port}"] if port else []
         return self.start(self.longhaul, "recv", CODE, "--json", "-o", self.target, *listen, *options)
 
-    def wait(self, condition, seconds=15):
+    def wait(self, condition, seconds=40):
         until = min(LATEST, time.monotonic() + seconds)
         while not condition():
             assert time.monotonic() < until, "nothing happens"
