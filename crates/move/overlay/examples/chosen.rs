@@ -19,8 +19,8 @@ use world::{Kind, TIMEOUT_S, World};
 /// Transfers of a cell, and those that are not counted: nothing is known yet.
 const TRANSFERS: usize = 400;
 const FIRST: usize = 20;
-/// Clients of a cell, one after the other.
-const REPEATS: u64 = 5;
+/// Clients of a cell, one after the other, unless asked for others.
+const CLIENTS: u64 = 5;
 /// The mean pause between two transfers, in seconds.
 const PAUSE_S: f64 = 30.0;
 const SIZES: [u64; 3] = [1 << 20, 10 << 20, 100 << 20];
@@ -66,13 +66,17 @@ struct Sums {
 }
 
 fn main() {
-    let seed = std::env::args().nth(1).map_or(1, |seed| seed.parse().expect("a seed is a number"));
+    let number = |at: usize, otherwise: u64| {
+        let given = std::env::args().nth(at);
+        given.map_or(otherwise, |text| text.parse().expect("seed and clients are numbers"))
+    };
+    let (seed, clients) = (number(1, 1), number(2, CLIENTS));
     let mut cells = Vec::new();
     for kind in Kind::ALL {
         for rtt_s in [0.02, 0.08, 0.2] {
             for loss in [0.0, 1e-4, 1e-3] {
                 for load in [0.0, 0.5, 0.9] {
-                    cells.push(run(&World::new(kind, rtt_s, loss, load), seed));
+                    cells.push(run(&World::new(kind, rtt_s, loss, load), seed, clients));
                 }
             }
         }
@@ -81,11 +85,11 @@ fn main() {
     println!("{}", serde_json::to_string_pretty(&report).expect("numbers are JSON"));
 }
 
-fn run(cell: &World, seed: u64) -> Cell {
+fn run(cell: &World, seed: u64, clients: u64) -> Cell {
     let mut sums = Sums { fixed_late_s: vec![0.0; cell.routes()], ..Sums::default() };
-    for repeat in 0..REPEATS {
+    for client in 0..clients {
         let world = World::new(cell.kind, cell.rtt_s, cell.loss, cell.load);
-        transfers(world, &mut Random::of_seed(seed * 1000 + repeat), &mut sums);
+        transfers(world, &mut Random::of_seed(seed * 1000 + client), &mut sums);
     }
     let best = (0..cell.routes())
         .min_by(|a, b| sums.fixed_late_s[*a].total_cmp(&sums.fixed_late_s[*b]))
@@ -97,7 +101,7 @@ fn run(cell: &World, seed: u64) -> Cell {
         load: cell.load,
         regret: sums.own_late_s / sums.fixed_late_s[best],
         versus_direct: sums.own_s / sums.direct_s,
-        switches: sums.switches as f64 * 10.0 / (TRANSFERS as f64 * REPEATS as f64),
+        switches: sums.switches as f64 * 10.0 / (TRANSFERS as f64 * clients as f64),
         covered: sums.within as f64 / sums.timed.max(1) as f64,
         best: cell.candidates()[best].key.clone(),
     }
