@@ -239,12 +239,15 @@ impl Transfer<'_> {
             self.target.ways.watch(&*self.client.chooser, held, total);
         }
         let (mut place, mut trailers) = (fill.from, None);
+        // Since when nothing has come.
+        let mut silent_since = None;
         loop {
             if self.target.ways.is_too_slow(self.progress.held()) {
                 return Err(too_slow());
             }
-            let waiting = Instant::now();
-            let patience = self.target.ways.patience(watch.patience());
+            let waiting = *silent_since.get_or_insert_with(Instant::now);
+            let left = watch.patience().saturating_sub(waiting.elapsed());
+            let patience = self.target.ways.patience(left);
             let frame = timeout(patience, body.frame()).await;
             let cause = self.network.as_mut().map_or(Cause::OtherHop, NetworkWatch::cause);
             self.spent.mark(Spent::Network, cause);
@@ -259,12 +262,10 @@ impl Transfer<'_> {
                 }
                 Ok(Some(Err(error))) => return Err(broken(&error)),
                 Ok(None) => return Ok((place, trailers)),
-                Err(_) => {
-                    let waited = watch.came(0, waiting.elapsed());
-                    waited.map_err(|came| stalled(came, watch.patience()))?;
-                    continue;
-                }
+                Err(_) if waiting.elapsed() < watch.patience() => continue,
+                Err(_) => return Err(stalled(0, watch.patience())),
             };
+            silent_since = None;
             let data = match frame.into_data() {
                 Ok(data) => data,
                 Err(frame) => {
