@@ -97,8 +97,16 @@ const PASSES: u64 = 1220;
 /// The share of the target that counts as reached.
 const REACHED: f64 = 0.9;
 
-fn below(bps: u64, target: &Target) -> bool {
-    (bps as f64) < REACHED * target.rate.bps() as f64
+/// Whether payload at that rate is too little for the target, which counts headers too.
+fn below(bps: u64, facts: &Facts, target: &Target, direction: Direction) -> bool {
+    (bps as f64)
+        < REACHED * payload_share(facts, direction) * target.rate_of(direction).bps() as f64
+}
+
+/// The share of packets that is payload.
+fn payload_share(facts: &Facts, direction: Direction) -> f64 {
+    let (payload, packet) = limits::segment(facts, direction);
+    payload.get() as f64 / packet.get() as f64
 }
 
 fn megabits(bps: u64) -> String {
@@ -215,7 +223,7 @@ fn sent_loss(facts: &Facts, _: &Target) -> Option<Finding> {
 
 fn sent_rate(facts: &Facts, target: &Target) -> Option<Finding> {
     let sent = facts.sent.as_ref()?;
-    let is_below = |bps: &u64| (*bps as f64) < REACHED * target.send_rate.bps() as f64;
+    let is_below = |bps: &u64| below(*bps, facts, target, Direction::Send);
     let rate = sent.rate_bps.filter(is_below)?;
     let kind = if sent.shape.is_queued(sent.handshake_rtt_us) {
         "with a queue"
@@ -274,7 +282,7 @@ fn acknowledgements(facts: &Facts, target: &Target) -> Option<Finding> {
 
 fn policer(facts: &Facts, target: &Target) -> Option<Finding> {
     let path = facts.path.as_ref()?;
-    let steady = path.rate_bps.filter(|bps| below(*bps, target))?;
+    let steady = path.rate_bps.filter(|bps| below(*bps, facts, target, Direction::Receive))?;
     let drops = path.shape.loses_often() && !path.shape.is_queued(path.handshake_rtt_us);
     drops.then(|| finding! {
         cause: format!("the path drops what exceeds {}, without a queue, as a policer does", megabits(steady)),
@@ -292,7 +300,7 @@ fn policer(facts: &Facts, target: &Target) -> Option<Finding> {
 
 fn rate(facts: &Facts, target: &Target) -> Option<Finding> {
     let path = facts.path.as_ref()?;
-    let steady = path.rate_bps.filter(|bps| below(*bps, target))?;
+    let steady = path.rate_bps.filter(|bps| below(*bps, facts, target, Direction::Receive))?;
     path.shape.is_queued(path.handshake_rtt_us).then(|| finding! {
         cause: format!("a link or shaper of the path passes {}", megabits(steady)),
         evidence: format!(
@@ -306,18 +314,27 @@ fn rate(facts: &Facts, target: &Target) -> Option<Finding> {
     })
 }
 
+fn few_losses(path: &Path) -> String {
+    match path.shape.loss_events {
+        0 => "without losses".to_owned(),
+        1 => "losses in one round trip alone".to_owned(),
+        events => format!("losses in {events} round trips alone"),
+    }
+}
+
 fn peer_window(facts: &Facts, target: &Target) -> Option<Finding> {
     let path = facts.path.as_ref()?;
     let bytes = path.peer_window_bytes.filter(|_| path.burst.is_none())?;
     let payload = limits::segment(facts, Direction::Receive).0;
     let own = limits::window(&Facts { path: None, ..facts.clone() }, payload, Direction::Receive);
-    let product = target.product(Direction::Receive).get() as f64;
+    let product =
+        target.product(Direction::Receive).get() as f64 * payload_share(facts, Direction::Receive);
     // A window of this host's own has rules of its own.
     let is_own = own.is_some_and(|own| bytes as f64 > REACHED * own.get() as f64);
     let is_unscaled = stripped(path, 0, path.window_scaling);
     (!is_own && !is_unscaled && (bytes as f64) < REACHED * product).then(|| finding! {
         cause: format!("the server has {} under way at most: its send buffer, or its congestion window", Bytes::new(bytes).rounded()),
-        evidence: format!("an even rate of {} without loss or queue, over {:.1} ms", megabits(path.shape.steady_bps.unwrap_or(0)), f64::from(path.handshake_rtt_us) / 1e3),
+        evidence: format!("an even rate of {} without a queue, over {:.1} ms, and {}", megabits(path.shape.steady_bps.unwrap_or(0)), f64::from(path.handshake_rtt_us) / 1e3, few_losses(path)),
         scope: Scope::Always,
         direction: Direction::Receive,
         remedy: advised("at the server: longhaul doctor --target, for tcp_wmem and SO_SNDBUF; or a depot near it", Some(Limit::PeerWindow)),
