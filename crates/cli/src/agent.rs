@@ -133,7 +133,7 @@ impl RunArgs {
         let before = Config::default();
         let config = Config {
             listen: self.listen.unwrap_or(before.listen),
-            routes: via::table(&self.via, &self.matches)?
+            routes: via::table(&self.via, &self.matches, self.ca.as_deref())?
                 .directly_below(self.direct_below, self.first_contact),
             strict: self.strict,
             ca: self.ca.clone(),

@@ -4,6 +4,7 @@
 
 pub mod cells;
 mod control;
+mod keygen;
 mod pace;
 mod status;
 
@@ -44,6 +45,7 @@ pub struct DepotArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(CheckArgs),
+    Keygen(keygen::KeygenArgs),
     Pace(pace::PaceArgs),
     Status(status::StatusArgs),
     Transfers(control::TransfersArgs),
@@ -123,6 +125,7 @@ pub fn run(args: DepotArgs, log: &StderrLog) -> Result<(), Failure> {
             Ok(::depot::run(first, Box::new(reread), pace::pacers(), log)?)
         }
         Some(Command::Check(args)) => check(args),
+        Some(Command::Keygen(args)) => keygen::run(&args),
         Some(Command::Pace(args)) => pace::run(&args),
         Some(Command::Status(args)) => status::run(&args),
         Some(Command::Transfers(args)) => control::transfers(&args),

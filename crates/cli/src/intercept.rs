@@ -134,15 +134,12 @@ impl SettingsArgs {
         let config = Config {
             clients: self.clients.iter().map(IpNet::trunc).collect(),
             this_host: self.this_host,
-            routes: via::table(&self.via, &self.matches)?,
+            routes: via::table(&self.via, &self.matches, self.ca.as_deref())?,
             strict: self.strict,
             connect_timeout: Some(self.connect_timeout.into()),
             ca: self.ca.clone(),
             proxy_protocol: self.proxy_protocol.clone(),
         };
-        if config.routes.is_by_forecast() {
-            return Err(via::malformed(&"auto is not for intercept: name the depots"));
-        }
         config.check().map_err(Failure::usage)?;
         Ok(config)
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Key files: a private key is written once, a key set is replaced atomically.
 
-use crate::failure::Failure;
+use crate::{failure::Failure, print::print_text};
+use protocol::ticket::Signer;
 use std::{
     fs::{self, OpenOptions},
     io::{self, Read, Write},
@@ -10,9 +11,9 @@ use std::{
 };
 
 /// Mode of a private key file: only the owner may read it.
-pub const PRIVATE: u32 = 0o600;
+const PRIVATE: u32 = 0o600;
 /// Mode of a public key file: everyone may read it, as far as the umask allows.
-pub const PUBLIC: u32 = 0o666;
+const PUBLIC: u32 = 0o666;
 
 /// Reads a file that the command line names.
 pub fn read(path: &Path) -> Result<String, Failure> {
@@ -30,7 +31,7 @@ pub fn read_input() -> Result<String, Failure> {
 }
 
 /// Writes a new file. An existing one is never replaced, because it may be the only copy of a key.
-pub fn create(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
+fn create(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
     let mut file = file.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Failure::usage(format!(
@@ -47,7 +48,7 @@ pub fn create(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
 }
 
 /// Replaces a file atomically: a depot that reads it at the same time gets the old text or the new one.
-pub fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = path.with_file_name(name);
@@ -63,4 +64,35 @@ pub fn replace(path: &Path, text: &str) -> Result<(), Failure> {
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::failed(format!("cannot write {}: {error}", path.display()))
+}
+
+/// Writes a new key: the private one to a file, the public one to a new file, into a set that there is, or to standard output.
+pub fn write_pair(
+    signer: &Signer,
+    key: &Path,
+    public: Option<&Path>,
+    add_to: Option<&Path>,
+) -> Result<(), Failure> {
+    // All input is parsed before anything is written.
+    let set = match add_to {
+        None => signer.public_set(),
+        Some(others) => {
+            let set = signer.public_set_with(&read(others)?);
+            set.map_err(|error| Failure::usage(format!("{}: {error}", others.display())))?
+        }
+    };
+    create(key, &signer.to_pem(), PRIVATE)?;
+    let written = match (public, add_to) {
+        (Some(public), _) => create(public, &set, PUBLIC),
+        (None, Some(others)) => replace(others, &set),
+        (None, None) => {
+            print_text(&set);
+            Ok(())
+        }
+    };
+    if written.is_err() {
+        // Nothing trusts this key, and its file would make the next attempt fail.
+        let _ = fs::remove_file(key);
+    }
+    written
 }

@@ -31,6 +31,7 @@ mod follow;
 mod get;
 mod identical_repeats;
 mod intercept;
+mod key_files;
 mod lab;
 mod monitor;
 mod origin;

@@ -159,7 +159,7 @@ impl ParcelArgs {
         if self.via.is_empty() {
             return Ok((self.routes(|via| Route::to(via, to))?, None));
         }
-        let via = Via::read(&self.via)?;
+        let via = Via::read(&self.via, self.ca.as_deref())?;
         let route = |depots: &Vec<DepotAddress>| Route::to(depots, to);
         let routes: Result<_, _> = via.chains().iter().map(route).collect();
         let timeout = Options::default().connect_timeout;

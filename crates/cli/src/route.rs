@@ -5,14 +5,18 @@ use crate::{
     failure::Failure,
     print::{print_json, print_text},
     text_table::TextTable,
-    via::Via,
+    via::{Registered, Via},
 };
-use ::route::{Assessed, Auto, Basis, Claim, Decision, Destination, Found, Memory, Register, Why};
+use ::register::AsOf;
+use ::route::{
+    Assessed, Auto, AutoSettings, Basis, Candidate, Claim, Decision, Destination, Found, Memory,
+    PROBE_TIME, Why,
+};
 use clap::Args;
-use protocol::{Authority, DepotAddress};
+use protocol::{Authority, DepotAddress, ticket::UnixTime};
 use serde_json::{Value, json};
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use units::Bytes;
@@ -101,9 +105,9 @@ pub fn run(command: &Command) -> Result<(), Failure> {
     }
 }
 
-fn register(via: &str) -> Result<Register, Failure> {
-    match Via::read(&[via.to_owned()])? {
-        Via::Auto(register) => Ok(register),
+fn registered(via: &str, ca: Option<&Path>) -> Result<Registered, Failure> {
+    match Via::read(&[via.to_owned()], ca)? {
+        Via::Auto(registered) => Ok(registered),
         Via::Written(_) => {
             Err(Failure::usage("--via: expected auto or auto:FILE, the register of depots"))
         }
@@ -126,22 +130,24 @@ fn destination(text: &str) -> Result<Destination, Failure> {
 }
 
 fn explain(args: &ExplainArgs) -> Result<(), Failure> {
-    let (to, register) = (destination(&args.to)?, register(&args.via)?);
-    let chains = [register.chains(), vec![Vec::new()]].concat();
+    let (to, ca) = (destination(&args.to)?, args.ca.as_deref());
+    let registered = registered(&args.via, ca)?;
+    let chains = [registered.chains(), vec![Vec::new()]].concat();
     let chains: Vec<&[DepotAddress]> = chains.iter().map(Vec::as_slice).collect();
-    let auto = Auto::new(args.ca.clone(), TIMEOUT);
+    let auto = registered.auto(ca, TIMEOUT);
     auto.prepare_blocking(&to, &chains).map_err(Failure::failed)?;
     let (candidates, decision) = auto.explain(&to, Some(args.size), &chains);
     if args.json {
-        let rtts = candidates.iter().map(|candidate| {
-            candidate.hops.iter().map(|hop| (hop.rtt_s * 1e6).round() as u64).collect::<Vec<_>>()
-        });
+        let rtts_us = |candidate: &Candidate| {
+            let of_hops = candidate.hops.iter().map(|hop| (hop.rtt_s * 1e6).round() as u64);
+            of_hops.collect::<Vec<_>>()
+        };
         let routes: Vec<Value> = decision
             .order
             .iter()
             .map(|at| {
                 let mut of = assessed(&decision.assessed[*at]);
-                of["rtts_us"] = json!(rtts.clone().nth(*at));
+                of["rtts_us"] = json!(rtts_us(&candidates[*at]));
                 of
             })
             .collect();
@@ -151,6 +157,8 @@ fn explain(args: &ExplainArgs) -> Result<(), Failure> {
             "bytes": args.size.get(),
             "chosen": depots(chosen),
             "why": reason,
+            "register": as_of(registered.register.as_of()),
+            "probes": auto.probes(),
             "routes": routes,
         }));
         return Ok(());
@@ -159,8 +167,21 @@ fn explain(args: &ExplainArgs) -> Result<(), Failure> {
         let found = |depot: &str| depot.parse().ok().and_then(|depot| auto.found(&depot));
         depots(key).into_iter().filter_map(found).any(|found| found.rtt_s.is_none())
     };
-    print_text(&explanation(&decision, args.size, is_unreached));
+    let probes = format!("{} probes of at most {} s\n", auto.probes(), PROBE_TIME.as_secs());
+    print_text(&(explanation(&decision, args.size, is_unreached) + &probes));
     Ok(())
+}
+
+/// What a register rests on.
+fn as_of(as_of: &AsOf) -> Value {
+    match as_of {
+        AsOf::File => json!({ "from": "file" }),
+        AsOf::Told { at } => json!({ "from": "depots", "unix_s": at.seconds() }),
+        AsOf::Old { at, why } => {
+            let unix_s = at.map(UnixTime::seconds);
+            json!({ "from": "last", "unix_s": unix_s, "why": why })
+        }
+    }
 }
 
 fn explanation(decision: &Decision, size: Bytes, is_unreached: impl Fn(&str) -> bool) -> String {
@@ -210,13 +231,13 @@ fn taken(decision: &Decision) -> (&str, &'static str) {
 }
 
 fn probe(args: &ProbeArgs) -> Result<(), Failure> {
-    let register = register(&args.via)?;
-    let auto = Auto::new(args.ca.clone(), TIMEOUT);
-    let depots: Vec<DepotAddress> =
-        register.depots().iter().map(|listed| listed.address.clone()).collect();
+    let ca = args.ca.as_deref();
+    let registered = registered(&args.via, ca)?;
+    let auto = registered.auto(ca, TIMEOUT);
+    let depots = &registered.depots;
     let chains: Vec<&[DepotAddress]> = depots.iter().map(std::slice::from_ref).collect();
     // Where the depots lead does not matter, so the first one stands for it.
-    let first = depots.first().ok_or_else(|| Failure::usage("the register is empty"))?;
+    let first = depots.first().ok_or_else(|| Failure::failed("the register has no depots"))?;
     let to = Destination::Named(first.authority.clone());
     auto.prepare_blocking(&to, &chains).map_err(Failure::failed)?;
     let found: Vec<(String, Option<Found>)> =
@@ -232,7 +253,9 @@ fn probe(args: &ProbeArgs) -> Result<(), Failure> {
                 "rate_bps": claim.map(|claim| claim.rate_bps as u64), "highest_rate_bps": claim.map(|claim| claim.highest_bps as u64),
             })
         }).collect();
-        print_json(&json!({ "depots": all }));
+        print_json(
+            &json!({ "register": as_of(registered.register.as_of()), "depots": all, "all": registered.register.depots().len() }),
+        );
     } else {
         let mut table = TextTable::default();
         table.left("depot", 20);
@@ -270,7 +293,7 @@ fn probe(args: &ProbeArgs) -> Result<(), Failure> {
 }
 
 fn status(args: &StatusArgs) {
-    let memory = Auto::new(None, TIMEOUT).memory();
+    let memory = Auto::new(AutoSettings::default()).memory();
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
     if args.json {
         let all: Vec<Value> = memory.destinations().map(|to| {

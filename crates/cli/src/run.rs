@@ -143,7 +143,7 @@ impl RunArgs {
     fn rules(&self) -> Result<Rules, Failure> {
         let quiet = self.quiet;
         Ok(Rules {
-            routes: via::table(&self.via, &self.matches)?
+            routes: via::table(&self.via, &self.matches, self.ca.as_deref())?
                 .directly_below(self.direct_below, self.first_contact),
             ca: self.ca.clone(),
             strict: self.strict,

@@ -1,21 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul ticket`: keys, and signed routes that depots accept.
 
-mod key_files;
 mod text;
 
-use crate::{failure::Failure, print::print_text, random::random, via::OneChain};
+use crate::{
+    failure::Failure,
+    key_files,
+    print::print_text,
+    random::random,
+    via::{self, Via},
+};
 use clap::Args;
 use ipnet::IpNet;
 use protocol::{
-    OriginUrl,
+    DepotAddress, OriginUrl,
     http::Method,
     ticket::{
         KeySet, Opens, PREFIX, SessionTarget, Signer, Ticket, TicketError, TicketRoute, UnixTime,
         Unverified, ticket_id,
     },
 };
-use std::{net::IpAddr, num::NonZeroU32, path::PathBuf, str::FromStr, time::SystemTime};
+use route::Destination;
+use std::{
+    net::IpAddr,
+    num::NonZeroU32,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::SystemTime,
+};
 use units::{Bytes, Duration, Rate};
 
 const KEYGEN_EXAMPLES: &str = "\
@@ -82,9 +94,13 @@ pub struct MakeArgs {
     /// Private key of `longhaul ticket keygen` or openssl (PEM, PKCS #8)
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// Depots of the route, the one nearest the client first [default port: 3880, after https: 443]
-    #[arg(long, value_name = "[https:]HOST[:PORT],...")]
-    via: OneChain,
+    /// Depots of the route, the one nearest the client first [default port: 3880, after https: 443]; or the best that a register's
+    /// depots make at present, as seen from here (docs/routes.md)
+    #[arg(long, value_name = "[https:]HOST[:PORT],...|auto[:FILE]")]
+    via: String,
+    /// Also trust the certificate authorities in this PEM file for depots that --via auto probes
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// End of validity: a time from now, as in 12h, or a date, as in 2030-01-31T12:00:00Z
     #[arg(long, value_name = "WHEN", default_value = "1h")]
     expires: TimeArg,
@@ -206,28 +222,7 @@ fn now() -> UnixTime {
 
 fn keygen(args: &KeygenArgs) -> Result<(), Failure> {
     let signer = Signer::from_seed(random()?).map_err(Failure::failed)?;
-    // All input is parsed before anything is written.
-    let set = match &args.add_to {
-        None => signer.public_set(),
-        Some(others) => {
-            let set = signer.public_set_with(&key_files::read(others)?);
-            set.map_err(|error| Failure::usage(format!("{}: {error}", others.display())))?
-        }
-    };
-    key_files::create(&args.key, &signer.to_pem(), key_files::PRIVATE)?;
-    let written = match (&args.public, &args.add_to) {
-        (Some(public), _) => key_files::create(public, &set, key_files::PUBLIC),
-        (None, Some(others)) => key_files::replace(others, &set),
-        (None, None) => {
-            print_text(&set);
-            Ok(())
-        }
-    };
-    if written.is_err() {
-        // No depot trusts this key, and its file would make the next attempt fail.
-        let _ = std::fs::remove_file(&args.key);
-    }
-    written?;
+    key_files::write_pair(&signer, &args.key, args.public.as_deref(), args.add_to.as_deref())?;
     errln!("private key: {}; ID of the public key: {}", args.key.display(), signer.kid());
     Ok(())
 }
@@ -279,6 +274,7 @@ fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
         Opens::Url(_) if args.method.is_empty() => vec![Method::Get, Method::Head],
         _ => args.method,
     };
+    let via = depots(&args.via, &opens, args.bytes, args.ca.as_deref())?;
     Ok(Ticket {
         id: ticket_id(random()?),
         issuer: args.issuer,
@@ -286,7 +282,7 @@ fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
         not_before,
         expires,
         opens,
-        via: args.via.0,
+        via,
         methods,
         bytes: args.bytes,
         rate: args.rate,
@@ -294,6 +290,28 @@ fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
         clients: args.client.iter().map(IpNet::trunc).collect(),
         uses: args.uses,
     })
+}
+
+/// The ticket's depots: those that are named, or the best of a register to where it leads.
+fn depots(
+    via: &str,
+    opens: &Opens,
+    bytes: Option<Bytes>,
+    ca: Option<&Path>,
+) -> Result<Vec<DepotAddress>, Failure> {
+    let registered = match Via::read(&[via.to_owned()], ca)? {
+        Via::Written(chains) => return Ok(chains.into_iter().next().unwrap_or_default()),
+        Via::Auto(registered) => registered,
+    };
+    let server = match opens {
+        Opens::Url(url) => url.authority().clone(),
+        Opens::Session(SessionTarget::End(server) | SessionTarget::Tcp(server)) => server.clone(),
+        Opens::Session(SessionTarget::Meet | SessionTarget::Store) => {
+            return Err(via::malformed(&"auto is not for meet and store: name the depot"));
+        }
+    };
+    let best = registered.best(&Destination::Named(server), bytes, ca)?;
+    best.ok_or_else(|| Failure::failed("the register has no depots"))
 }
 
 /// The target of the ticket: a session or a URL.

@@ -13,7 +13,7 @@ use indicatif::HumanBytes;
 use route::{Match, RouteTable};
 use serde_json::{Value, json};
 use std::{
-    env, fs,
+    fs,
     io::{self, IsTerminal, Write},
     os::fd::AsFd,
     path::{Path, PathBuf},
@@ -100,7 +100,7 @@ impl TransferArgs {
 
     fn routes(&self) -> Result<(RouteTable, MaybeChooser), Failure> {
         if !self.via.is_empty() {
-            let via = Via::read(&self.via)?;
+            let via = Via::read(&self.via, self.ca.as_deref())?;
             // The URLs are named, so one of this machine is meant, too.
             let table = RouteTable::through(via.chains(), &[Match::ALL]);
             return Ok((table, via.chooser(self.ca.as_deref(), self.connect_timeout.into())));
@@ -149,9 +149,7 @@ impl TransferArgs {
 }
 
 fn default_config() -> Option<PathBuf> {
-    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let directory = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")))?;
-    Some(directory.join("longhaul/client.toml"))
+    Some(host::config_directory()?.join("longhaul/client.toml"))
 }
 
 /// Transfers one file after another until a signal. `again` is the message after a signal.

@@ -4,14 +4,19 @@
 
 use crate::failure::Failure;
 use protocol::DepotAddress;
-use route::{Auto, ChainTextError, Chooser, Match, Register, RouteTable, read_chain};
+use register::{AsOf, Register, RegisterFile};
+use route::{
+    Auto, AutoSettings, ChainTextError, Chooser, Destination, Match, RouteTable, read_chain,
+};
 use std::{
+    cell::LazyCell,
     fmt::Display,
     path::{Path, PathBuf},
     str::FromStr,
     sync::Arc,
     time::Duration,
 };
+use units::Bytes;
 
 /// The one chain of a command that has no alternatives: clap refuses a second `--via`.
 #[derive(Debug, Clone)]
@@ -33,15 +38,23 @@ pub enum Via {
     /// These routes, in this order.
     Written(Vec<Vec<DepotAddress>>),
     /// The best of those that a register's depots make.
-    Auto(Register),
+    Auto(Registered),
+}
+
+/// Depots to choose from.
+pub struct Registered {
+    /// All that there are.
+    pub register: Register,
+    /// Those that are chosen from.
+    pub depots: Vec<DepotAddress>,
 }
 
 impl Via {
-    /// Reads all `--via` of a command that takes `auto`.
-    pub fn read(via: &[String]) -> Result<Self, Failure> {
+    /// Reads all `--via` of a command that takes `auto`, and looks depots up for that, with further authorities to trust.
+    pub fn read(via: &[String], ca: Option<&Path>) -> Result<Self, Failure> {
         let file = via.iter().find_map(|text| register_file(text));
         match (file, via) {
-            (Some(file), [_]) => Register::read(&file?).map(Self::Auto).map_err(Failure::usage),
+            (Some(file), [_]) => Registered::read(&file?, ca).map(Self::Auto),
             (Some(_), _) => {
                 Err(malformed(&"auto stands alone: it takes its depots from a register"))
             }
@@ -53,7 +66,7 @@ impl Via {
     pub fn chains(&self) -> Vec<Vec<DepotAddress>> {
         match self {
             Self::Written(chains) => chains.clone(),
-            Self::Auto(register) => [register.chains(), vec![Vec::new()]].concat(),
+            Self::Auto(registered) => [registered.chains(), vec![Vec::new()]].concat(),
         }
     }
 
@@ -61,9 +74,60 @@ impl Via {
     pub fn chooser(&self, ca: Option<&Path>, timeout: Duration) -> MaybeChooser {
         match self {
             Self::Written(_) => None,
-            Self::Auto(_) => Some(Arc::new(Auto::new(ca.map(Path::to_owned), timeout))),
+            Self::Auto(registered) => Some(Arc::new(registered.auto(ca, timeout))),
         }
     }
+}
+
+impl Registered {
+    fn read(file: &Path, ca: Option<&Path>) -> Result<Self, Failure> {
+        let file = RegisterFile::read(file).map_err(Failure::usage)?;
+        let register = file.look_up(ca).map_err(Failure::failed)?;
+        if let Some(warning) = warning(register.as_of()) {
+            errln!("longhaul: {warning}");
+        }
+        let memory = LazyCell::new(|| Auto::new(AutoSettings::default()).memory());
+        let depots = register.nearest(|depot| memory.round_trip(&depot.to_string()));
+        Ok(Self { register, depots })
+    }
+
+    /// The chains that the depots make.
+    pub fn chains(&self) -> Vec<Vec<DepotAddress>> {
+        register::chains(&self.depots)
+    }
+
+    /// The best chain of at least one depot to a destination, after probes; none in an empty register.
+    pub fn best(
+        &self,
+        to: &Destination,
+        bytes: Option<Bytes>,
+        ca: Option<&Path>,
+    ) -> Result<Option<Vec<DepotAddress>>, Failure> {
+        let mut chains = self.chains();
+        let listed: Vec<&[DepotAddress]> = chains.iter().map(Vec::as_slice).collect();
+        let auto = self.auto(ca, AutoSettings::default().timeout);
+        auto.prepare_blocking(to, &listed).map_err(Failure::failed)?;
+        if listed.is_empty() {
+            return Ok(None);
+        }
+        let first = auto.explain(to, bytes, &listed).1.order[0];
+        Ok(Some(chains.swap_remove(first)))
+    }
+
+    /// What chooses among them.
+    pub fn auto(&self, ca: Option<&Path>, timeout: Duration) -> Auto {
+        let told = self.register.announcements().to_vec();
+        Auto::new(AutoSettings { ca: ca.map(Path::to_owned), timeout, told, mark: None })
+    }
+}
+
+/// What a user is to know of a register whose depots do not answer.
+pub fn warning(as_of: &AsOf) -> Option<String> {
+    let AsOf::Old { at, why } = as_of else { return None };
+    Some(match at {
+        Some(at) => format!("the register of depots is as of {at}, since none answers: {why}"),
+        None => format!("the register has only the depots of its file: {why}"),
+    })
 }
 
 /// The register that `auto` or `auto:FILE` names; none of depots. A file has a slash, or ends in `.toml`.
@@ -74,7 +138,7 @@ fn register_file(text: &str) -> Option<Result<PathBuf, Failure>> {
                 &"auto needs a register of depots: longhaul/depots.toml in the user's configuration directory or /etc, or auto:FILE",
             )
         };
-        return Some(Register::usual_file().ok_or_else(missing));
+        return Some(RegisterFile::usual().ok_or_else(missing));
     }
     let file = text.strip_prefix("auto:")?;
     let is_toml = Path::new(file).extension().is_some_and(|extension| extension == "toml");
@@ -92,11 +156,14 @@ pub fn routes(via: &[String]) -> Result<Vec<Vec<DepotAddress>>, Failure> {
 }
 
 /// These routes to some destinations; if none are named, to all but this machine.
-pub fn table(via: &[String], to: &[Match]) -> Result<RouteTable, Failure> {
+pub fn table(via: &[String], to: &[Match], ca: Option<&Path>) -> Result<RouteTable, Failure> {
     let to = if to.is_empty() { &[Match::OTHERS] } else { to };
-    Ok(match Via::read(via)? {
+    Ok(match Via::read(via, ca)? {
         Via::Written(chains) => RouteTable::through(chains, to),
-        Via::Auto(register) => RouteTable::through(register.chains(), to).by_forecast(),
+        Via::Auto(registered) => {
+            let told = registered.register.announcements();
+            RouteTable::through(registered.chains(), to).by_forecast(told)
+        }
     })
 }
 

@@ -5,8 +5,10 @@ pub mod captured;
 pub mod draft;
 pub mod fuzz;
 pub mod http_server;
+mod refusing;
 mod turn;
 mod wait;
 
+pub use refusing::refusing_address;
 pub use turn::{Turn, alone, one_of_two, with_kernel_names};
 pub use wait::until;

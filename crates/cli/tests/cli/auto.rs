@@ -77,6 +77,14 @@ impl Overlay {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
+    /// The file of a new key for tickets.
+    fn key(&self) -> String {
+        let key = self.home.path().join("site.pem").to_str().unwrap().to_owned();
+        let output = self.output(&["ticket", "keygen", &key]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        key
+    }
+
     /// Transfers that are remembered of each route to this machine.
     fn transfers(&self) -> u64 {
         let status = self.json(&["route", "status", "--json"]);
@@ -234,15 +242,12 @@ fn best_known_route_is_taken() {
 #[test]
 fn mistakes_are_named() {
     let overlay = Overlay::start();
-    let via = overlay.via();
+    let (via, key) = (overlay.via(), overlay.key());
     for (arguments, part) in [
         (&["get", "--via", "auto", "http://h/f"][..], "auto needs a register of depots"),
         (&["get", "--via", &via, "--via", "d1", "http://h/f"], "auto stands alone"),
         (&["get", "--via", "auto:/no/such.toml", "http://h/f"], "/no/such.toml"),
-        (
-            &["intercept", "rules", "--this-host", "--match", "*:443", "--via", &via],
-            "auto is not for intercept",
-        ),
+        (&["ticket", "make", "--session", "meet", "--key", &key, "--via", &via], "name the depot"),
         (&["send", "f", "--via", &via], "auto is not for meetings"),
         (
             &["send", "f", "h:1", "--via", &via, "--connections", "2"],
@@ -258,4 +263,92 @@ fn mistakes_are_named() {
     }
     let none = overlay.output(&["route", "status"]);
     assert_eq!(text(&none.stdout), "no transfer with --via auto yet\n");
+}
+
+/// The depot that is there, not the one that is not; and a table of rules, for which nothing has to be probed.
+#[test]
+fn tickets_and_rules_take_depots_of_the_register() {
+    let overlay = Overlay::start();
+    let (via, key, url) = (overlay.via(), overlay.key(), overlay.server.url("/f"));
+    let made = overlay.output(&["ticket", "make", &url, "--key", &key, "--via", &via]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let begin = format!("http://{}/lh2/0/", overlay.depot.listen);
+    assert!(text(&made.stdout).starts_with(&begin), "{}", text(&made.stdout));
+    let rules = overlay.output(&[
+        "intercept",
+        "rules",
+        "--this-host",
+        "--match",
+        "192.0.2.0/24",
+        "--via",
+        &via,
+    ]);
+    assert!(rules.status.success(), "{}", text(&rules.stderr));
+}
+
+/// Depots that tell each other, a client that asks one of them, and the last known state once none answers.
+#[test]
+fn depots_are_found_by_asking_one() {
+    let home = tempfile::tempdir().unwrap();
+    let file = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    let addresses: Vec<String> = (0..2).map(|_| free_address()).collect();
+    for (n, address) in addresses.iter().enumerate() {
+        let to = if n == 0 { "--public" } else { "--add-to" };
+        let key = file(&format!("{n}.pem"));
+        let output = longhaul()
+            .args(["depot", "keygen", address, &key, to, &file("depots.jwks")])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let depots: Vec<Depot> = (0..2)
+        .map(|n| {
+            let config = file(&format!("{n}.toml"));
+            let settings = format!(
+                "[allow]\nclients = [\"127.0.0.0/8\"]\nlocal = true\nupstreams = [\"127.0.0.1:*\"]\n\
+                 [register]\naddress = \"{}\"\nkey = \"{}\"\ntrust = \"{}\"\nevery = \"1s\"\n",
+                addresses[n],
+                file(&format!("{n}.pem")),
+                file("depots.jwks")
+            );
+            fs::write(&config, settings).unwrap();
+            Depot::named(&format!("d{n}"), &["--config", &config, "--listen", &addresses[n]])
+        })
+        .collect();
+    let register = file("register.toml");
+    fs::write(&register, format!("ask = [\"{}\"]\ntrust = \"depots.jwks\"\n", addresses[0]))
+        .unwrap();
+    let via = format!("auto:{register}");
+    let probe = |state: &str| {
+        let mut command = longhaul();
+        command
+            .args(["route", "probe", "--json", "--via", &via])
+            .env("XDG_STATE_HOME", file(state));
+        let output = command.output().unwrap();
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (told["all"].clone(), told["register"]["from"].clone(), text(&output.stderr))
+    };
+    // Each in a state of its own, so that it asks.
+    let mut n = 0;
+    testkit::until("both are heard of", || {
+        n += 1;
+        probe(&format!("state{n}")).0 == json!(2)
+    });
+    let last = format!("state{n}");
+    drop(depots);
+    let state = fs::read_dir(home.path().join(&last).join("longhaul")).unwrap();
+    for file in state.map(|file| file.unwrap().path()) {
+        // As if it were of an hour ago.
+        let mut told: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        told["at"] = json!(told["at"].as_u64().unwrap() - 3600);
+        fs::write(&file, told.to_string()).unwrap();
+    }
+    let (all, from, said) = probe(&last);
+    assert_eq!((all, from), (json!(2), json!("last")), "{said}");
+    assert!(said.contains("the register of depots is as of "), "{said}");
+}
+
+/// An address of this machine at which nothing listens now.
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }

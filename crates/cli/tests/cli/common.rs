@@ -2,17 +2,15 @@
 //! What the tests of the command line share: calling it, and looking at what it leaves behind.
 
 use serde_json::Value;
-use socket2::{Domain, Socket, Type};
 use std::{
     collections::BTreeMap,
     fs::File,
-    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
 use testkit::draft::Draft;
 
-pub use testkit::{Turn, alone, one_of_two, with_kernel_names};
+pub use testkit::{Turn, alone, one_of_two, refusing_address, with_kernel_names};
 
 /// Held by a test that loads congestion controls, whose names are the machine's: none of longhaul's
 /// is there before, nor anything of them after.
@@ -164,14 +162,4 @@ pub fn processes_with(what: &str) -> BTreeMap<u32, String> {
         Some((pid, text(&line).replace('\0', " ")))
     };
     others().filter_map(line).filter(|(_, line)| line.contains(what)).collect()
-}
-
-/// An address that refuses connections. It stays bound until the process ends, without a listener: a port that is only
-/// free may be another test's a moment later.
-pub fn refusing_address() -> SocketAddr {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-    let address = socket.local_addr().unwrap().as_socket().unwrap();
-    std::mem::forget(socket);
-    address
 }

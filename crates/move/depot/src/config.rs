@@ -15,7 +15,7 @@ use units::{Bytes, Duration};
 pub use admin::Admin;
 pub use allow::Allow;
 pub use control::Control;
-pub use detour::{Detour, DetourCheck};
+pub use detour::{Detour, DetourCheck, DetourOrder};
 pub use digest::DigestMode;
 pub use error::ConfigError;
 pub use hop::{Buffers, PeerOptions};
@@ -25,6 +25,7 @@ pub use log::{AccessTo, Log, LogFormat};
 pub use network::parse_network;
 pub use pacing::{HopPacing, PacingMethod};
 pub use proxy::Proxy;
+pub use register::Register;
 pub use relay::copy::CopyMode;
 pub use sessions::Sessions;
 pub use siblings::Siblings;
@@ -61,6 +62,7 @@ mod paced_below;
 mod pacing;
 mod proxy;
 mod range;
+mod register;
 mod sessions;
 mod siblings;
 mod site;
@@ -118,6 +120,9 @@ pub struct Config {
     pub control: Control,
     /// Destination and format of the access log.
     pub log: Log,
+    /// What it tells others of itself, and whom it believes; `None`: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub register: Option<Register>,
     /// Sibling depots that share the load.
     pub siblings: Siblings,
     /// When a next hop is too slow.
@@ -210,6 +215,7 @@ impl Config {
         self.check_tcp()?;
         self.check_proxy()?;
         self.store.as_ref().map_or(Ok(()), Store::check)?;
+        self.register.as_ref().map_or(Ok(()), Register::check)?;
         self.hops.iter().try_for_each(PeerOptions::check)
     }
 
@@ -393,6 +399,7 @@ impl Default for Config {
             timeouts: Timeouts::default(),
             limits: Limits::default(),
             idle_connections: IdleConnections::default(),
+            register: None,
             siblings: Siblings::default(),
             stall: Stall::default(),
             session: Sessions::default(),

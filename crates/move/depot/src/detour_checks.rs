@@ -10,7 +10,7 @@
 use crate::{admission::verdict::Grant, idle_pool::Peer, state::Shared, tls::Protocol, upstream};
 use health::{Finding, Health, Rules};
 use protocol::DepotAddress;
-use relay::dial::resolver::OWN;
+use relay::{dial::resolver::OWN, tcp::info::tcp_info};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
     task::JoinHandle,
@@ -69,7 +69,13 @@ async fn ask(depot: &DepotAddress, shared: &Shared) -> Finding {
     let by_site = settings.config.is_fixed(peer.next);
     let grant = if by_site { Grant::Site } else { Grant::Ticket };
     match upstream::connected(peer, grant, &settings, shared.next_hops.resolver(OWN)).await {
-        Ok(mut hop) => health::probe(&mut hop.stream, depot).await,
+        Ok(mut hop) => {
+            let (finding, load) = health::probe(&mut hop.stream, depot).await;
+            let rtt_us = tcp_info(hop.stream.tcp()).ok().and_then(|info| info.min_rtt_us);
+            let rtt_s = rtt_us.map(|rtt_us| f64::from(rtt_us) / 1e6);
+            shared.next_hops.detours.asked(depot, rtt_s, load.as_ref());
+            finding
+        }
         Err(refusal) => refusal.into(),
     }
 }

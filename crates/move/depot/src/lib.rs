@@ -22,6 +22,7 @@
 //!   peer_load      other depots that take clients when this one is full (`sibling_loads`)
 //!   failover_routes  routes around depots that fail
 //!   detour_checks  which depots of these are up
+//!   announcing     what depots tell each other of themselves (`registered`, `register_keys`)
 //!   warm           connections to next depots, open ahead of need (`next_depots`)
 //!   upkeep         what is done once a second
 //!   host_findings  settings of the host that slow the start of transfers
@@ -36,6 +37,7 @@
 
 mod acceptor;
 mod admission;
+mod announcing;
 mod buffers;
 mod certificate;
 mod client;
@@ -62,6 +64,8 @@ mod packet_pacing;
 mod peer_load;
 mod private_socket;
 mod proxy;
+mod register_keys;
+mod registered;
 mod server;
 mod session;
 mod settings;

@@ -25,6 +25,7 @@ mod lines;
 mod live;
 mod metrics;
 mod outcome;
+mod overlay_status;
 mod page;
 mod receipt;
 mod registry;

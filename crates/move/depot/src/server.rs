@@ -4,7 +4,7 @@
 use crate::{
     acceptor::Acceptor,
     admission::{Admission, identity::Identity},
-    buffers,
+    announcing, buffers,
     config::Config,
     control::{
         self, Origin,
@@ -281,6 +281,7 @@ impl Depot {
         tokio::spawn(warm::keep(Arc::clone(&shared)));
         tokio::spawn(peer_load::watch(Arc::clone(&shared)));
         tokio::spawn(detour_checks::run(Arc::clone(&shared)));
+        tokio::spawn(announcing::keep(Arc::clone(&shared)));
         tokio::spawn(buffers::govern(Arc::clone(&shared)));
         tokio::spawn(control::sharing::keep(Arc::clone(&shared)));
         tokio::spawn(stored::keep(Arc::clone(&shared.stored)));

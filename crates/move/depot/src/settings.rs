@@ -9,6 +9,7 @@ use crate::{
     hop_sockets::{self},
     observe::Clients,
     packet_pacing::{self, Pacers},
+    register_keys::RegisterKeys,
     spare_descriptors,
     tls::Tls,
 };
@@ -27,6 +28,8 @@ pub(crate) struct Settings {
     pub trust: Trust,
     /// Who uses the proxy.
     pub logins: Logins,
+    /// The keys of depots that tell of themselves.
+    pub register: Option<RegisterKeys>,
     /// Certificates.
     pub tls: Tls,
     /// The hops that clients belong to, for what is counted of them.
@@ -51,7 +54,8 @@ impl Settings {
         let (trust, tls) = (Trust::new(&config.trust)?, Tls::new(&config)?);
         config_warnings::warn(&config, &tls);
         let logins = Logins::new(config.proxy.as_ref())?;
-        Ok(Self { logins, ..Self::of(config, trust, tls) })
+        let register = config.register.as_ref().map(RegisterKeys::new).transpose()?;
+        Ok(Self { logins, register, ..Self::of(config, trust, tls) })
     }
 
     /// Those of a configuration whose files have been read, with no users of a proxy.
@@ -64,6 +68,7 @@ impl Settings {
             config,
             trust,
             logins,
+            register: None,
             tls,
             client_hops,
             overruled,
@@ -87,6 +92,7 @@ impl Settings {
     pub(crate) fn refresh(&self) {
         self.trust.refresh();
         self.logins.refresh();
+        self.register.iter().for_each(RegisterKeys::refresh);
         self.tls.refresh();
     }
 }

@@ -101,7 +101,7 @@ impl Agent {
     pub fn new(config: Config, file: Option<PathBuf>) -> Arc<Self> {
         let caller = Arc::new(EntryDialer::new(config.ca.clone()));
         let (asking, time) = (Arc::clone(&caller), config.connect_timeout);
-        let down = DownDepots::of(asking, &config.routes, config.ca.as_ref(), time);
+        let down = DownDepots::of(asking, &config.routes, config.ca.as_ref(), time, None);
         Arc::new(Self {
             settings: Settings::new(config, file),
             down,

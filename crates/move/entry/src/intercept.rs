@@ -170,10 +170,13 @@ struct Table {
 impl Interceptor {
     /// One with these settings, which come from `file` if there is one.
     pub fn new(config: Config, file: Option<PathBuf>) -> Arc<Self> {
-        let caller = EntryDialer::new(config.ca.clone()).with_mark(ruleset::OWN);
+        let caller = Arc::new(EntryDialer::new(config.ca.clone()).with_mark(ruleset::OWN));
+        let time = config.connect_timeout.unwrap_or(CONNECT);
+        let mark = Some(ruleset::OWN);
+        let down = DownDepots::of(caller, &config.routes, config.ca.as_ref(), time, mark);
         Arc::new(Self {
             settings: Settings::new(config, file),
-            down: DownDepots::new(Arc::new(caller)),
+            down,
             live: Live::default(),
             held: Arc::default(),
             of_client: Shares::new(MOST_OF_CLIENT),
@@ -299,6 +302,7 @@ impl Interceptor {
         let choice = Choice { routes, is_short: false };
         let time = config.connect_timeout.unwrap_or(CONNECT);
         let full = self.live.open() >= MOST_OPEN;
+        let by_forecast = config.routes.forecast_by().is_some();
         let opened = if full {
             Err(OpenError::Unconnected(Unconnected::NoRoute))
         } else {
@@ -310,6 +314,10 @@ impl Interceptor {
                 tracing::info!(%client, "{server}: {error}");
                 let is_refused = error.errno() == libc::ECONNREFUSED;
                 return refuse(if is_refused { Refusal::Reset } else { Refusal::Unreachable });
+            }
+            // Directly is one of the routes by forecast, and the others are slower.
+            Err(OpenError::Unconnected(Unconnected::NoRoute)) if by_forecast && !full => {
+                return installed.let_pass(server);
             }
             Err(OpenError::Unconnected(_)) if config.strict => return refuse(Refusal::Reset),
             Err(OpenError::Unconnected(_)) => {

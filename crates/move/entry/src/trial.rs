@@ -16,7 +16,8 @@ use crate::{
 use protocol::DepotAddress;
 use relay::tcp::Stream;
 use route::{
-    AsWritten, Attempt, AttemptEnd, Auto, Chooser, Destination, Route, RouteTable, Standings,
+    AsWritten, Attempt, AttemptEnd, Auto, AutoSettings, Chooser, Destination, Route, RouteTable,
+    Standings,
 };
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -65,14 +66,18 @@ impl DownDepots {
         Self { caller, standings: Arc::default(), questions: Arc::default(), auto: None }
     }
 
-    /// The same for this table, with further authorities to trust; an attempt may take `time`.
+    /// The same for this table, with further authorities to trust; an attempt may take `timeout`, and probes have this mark.
     pub(crate) fn of(
         caller: Arc<EntryDialer>,
         table: &RouteTable,
         ca: Option<&PathBuf>,
-        time: Duration,
+        timeout: Duration,
+        mark: Option<u32>,
     ) -> Self {
-        let auto = table.is_by_forecast().then(|| Auto::new(ca.cloned(), time));
+        let by = |told: &[_]| {
+            Auto::new(AutoSettings { ca: ca.cloned(), timeout, told: told.to_vec(), mark })
+        };
+        let auto = table.forecast_by().map(by);
         Self { auto, ..Self::new(caller) }
     }
 

@@ -73,6 +73,20 @@ pub struct Clients {
     pub networks: Vec<IpNet>,
     /// The routes that they are redirected to, the best one first.
     pub routes: Vec<FailoverRoute>,
+    /// Which of them is used.
+    #[serde(default)]
+    pub order: RouteOrder,
+}
+
+/// Which of several routes is used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RouteOrder {
+    /// The first whose depots are all up.
+    #[default]
+    Written,
+    /// The fastest of those, for each network by itself.
+    Forecast,
 }
 
 /// A route through depots: the depot that a client uses, and the rest of the route.
@@ -191,6 +205,14 @@ impl Config {
     }
 }
 
+/// The route of a network of clients; none if no route is up.
+pub(super) trait RouteOf<'c>:
+    FnMut(&'c Clients, &IpNet) -> Option<&'c FailoverRoute>
+{
+}
+
+impl<'c, F: FnMut(&'c Clients, &IpNet) -> Option<&'c FailoverRoute>> RouteOf<'c> for F {}
+
 impl Clients {
     /// The best route whose depots are all up.
     pub(super) fn route(&self, is_up: impl Fn(&DepotAddress) -> bool) -> Option<&FailoverRoute> {
@@ -267,6 +289,12 @@ impl fmt::Display for FailoverRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// The first route of each network whose depots are all up.
+#[cfg(test)]
+pub(super) fn first_up<'c>(is_up: impl Fn(&DepotAddress) -> bool + Copy) -> impl RouteOf<'c> {
+    move |clients: &'c Clients, _: &IpNet| clients.route(is_up)
 }
 
 #[cfg(test)]

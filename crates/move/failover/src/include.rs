@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The file that a web server includes: the route of each network.
 
-use super::config::{Config, Server};
+use super::config::{Config, RouteOf, Server};
 use ipnet::IpNet;
-use protocol::DepotAddress;
 use std::fmt::Write as _;
 
 const HEADER: &str = "# Written by `longhaul failover`: changes are lost. Networks without a route are served directly.\n";
 
-/// The file's text for a server, given which depots are up.
-pub(super) fn text(
-    config: &Config,
-    server: Server,
-    is_up: impl Fn(&DepotAddress) -> bool,
-) -> String {
+/// The file's text for a server, with the route of each network.
+pub(super) fn text<'c>(config: &'c Config, server: Server, mut route: impl RouteOf<'c>) -> String {
     let mut text = HEADER.to_owned();
     for clients in &config.clients {
-        let route = clients.route(&is_up);
-        for net in clients.networks.iter().flat_map(in_parts) {
+        let of_network = clients.networks.iter().map(|net| (net, route(clients, net)));
+        for (net, route) in of_network
+            .flat_map(|(net, route)| in_parts(net).into_iter().map(move |net| (net, route)))
+        {
             // A network without a route is named, too: a wider one around it may have one.
             let written = match (server, route) {
                 (Server::Nginx, Some(route)) => writeln!(text, "{net} \"{route}\";"),
@@ -47,6 +44,8 @@ fn in_parts(net: &IpNet) -> Vec<IpNet> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::first_up;
+    use protocol::DepotAddress;
 
     fn config() -> Config {
         let text = "server = \"nginx\"\ninclude = \"/x\"\n[[clients]]\nnetworks = [\"192.0.2.0/24\", \"2001:db8::/32\"]\n\
@@ -64,12 +63,13 @@ mod tests {
             ("d2:2", "", ""),
         ] {
             let is_up = |depot: &DepotAddress| up.split(' ').any(|up| up == depot.to_string());
-            let nginx = text(&config(), Server::Nginx, is_up);
+            let config = config();
+            let nginx = text(&config, Server::Nginx, first_up(is_up));
             let lines = format!(
                 "192.0.2.0/24 \"{first}\";\n2001:db8::/32 \"{first}\";\n192.0.2.7/32 \"{second}\";\n"
             );
             assert_eq!(nginx, format!("{HEADER}{lines}"), "{up}");
-            let apache = text(&config(), Server::Apache, is_up);
+            let apache = text(&config, Server::Apache, first_up(is_up));
             let set = |route: &str| match route {
                 "" => "!LONGHAUL_DEPOTS".to_owned(),
                 route => format!("LONGHAUL_DEPOTS={route}"),
@@ -85,7 +85,8 @@ mod tests {
     fn all_addresses_are_written_in_halves() {
         let all = "server = \"apache\"\ninclude = \"/x\"\n[[clients]]\n\
                    networks = [\"0.0.0.0/0\", \"::/0\", \"::ffff:192.0.2.9/120\"]\nroutes = [\"http://d/lh1/fetch/-\"]";
-        let text = text(&Config::from_toml(all, "x").unwrap(), Server::Apache, |_| true);
+        let config = Config::from_toml(all, "x").unwrap();
+        let text = text(&config, Server::Apache, first_up(|_| true));
         for net in ["0.0.0.0/1", "128.0.0.0/1", "::/1", "8000::/1", "192.0.2.0/24"] {
             let line = format!("SetEnvIfExpr \"-R '{net}'\" LONGHAUL_DEPOTS=http://d/lh1/fetch/-");
             assert!(text.lines().any(|l| l == line), "{net}: {text}");

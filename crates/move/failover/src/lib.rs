@@ -7,7 +7,7 @@
 //!               depot     down          └─────▶ routes_file ──▶ the file for programs
 //! ```
 //! A site that redirects clients to depots must stop when a depot dies. Each group of clients gets its first
-//! route whose depots are all up. Without one, the site serves its clients directly.
+//! route whose depots are all up, or each of its networks the fastest of these (`forecast`). Without one, the site serves its clients directly.
 //!
 //! Threats. Depots answer probes: their bytes are hostile, so a probe reads one head and a short body within a
 //! timeout. Names may hang: lookups are bounded. No bytes of an answer get into the file, which is printed
@@ -15,16 +15,20 @@
 //! web server (quotes, spaces, line ends). The file is replaced, never written through a link.
 
 mod config;
+mod forecast;
 mod include;
 mod output_file;
 mod probe;
 mod reload;
 mod routes_file;
 
-pub use config::{Clients, Config, ConfigError, FailoverRoute, Server};
+pub use config::{Clients, Config, ConfigError, FailoverRoute, RouteOrder, Server};
 
+use config::RouteOf;
+use forecast::{Answered, Forecasts};
 use health::{Finding, Health};
 use host::{FileError, ReloadingFile, SettingFile};
+use ipnet::IpNet;
 use output_file::{OutputFile, Renewal};
 use protocol::{DepotAddress, catch_panic};
 use relay::{
@@ -126,6 +130,7 @@ struct Failover {
     roots: ReloadingFile<ClientConfig>,
     names: Names,
     depots: HashMap<DepotAddress, Health>,
+    forecasts: Forecasts,
     reload: Reload,
     include: Option<(Server, OutputFile)>,
     routes_file: Option<OutputFile>,
@@ -143,7 +148,8 @@ impl Failover {
         let include = config.include.as_deref().map(OutputFile::new);
         let include = config.server.zip(include);
         let routes_file = config.routes_file.as_deref().map(OutputFile::new);
-        Ok(Self { config, roots, names, depots, reload, include, routes_file, said: None })
+        let (forecasts, said) = (Forecasts::new(), None);
+        Ok(Self { config, roots, names, depots, forecasts, reload, include, routes_file, said })
     }
 
     async fn stay(mut self) -> Result<(), Error> {
@@ -173,21 +179,13 @@ impl Failover {
     /// Probes all depots once, and brings the files up to date.
     async fn look(&mut self) -> Result<(), Error> {
         self.roots.refresh();
-        for (depot, finding) in self.probe().await {
+        for (depot, (finding, answered)) in self.probe().await {
             if let Some(health) = self.depots.get_mut(&depot) {
                 health.record(&depot, &finding);
+                self.forecasts.answered(&depot, answered);
             }
         }
-        let is_up =
-            |depot: &DepotAddress| self.depots.get(depot).and_then(Health::is_up) == Some(true);
-        let routes = self.routes_file.as_mut().map(|file| {
-            let text = routes_file::text(&self.config, is_up);
-            renew(file, text)
-        });
-        let include = self.include.as_mut().map(|(server, file)| {
-            let text = include::text(&self.config, *server, is_up);
-            renew(file, text)
-        });
+        let (routes, include) = self.renew_files();
         // A file that cannot be written does not keep the other one from being renewed.
         let (routes, include) = (routes.transpose(), include.transpose()?);
         if include.is_some_and(|renewal| renewal != Renewal::Same) {
@@ -197,6 +195,22 @@ impl Failover {
             self.say("another program writes the same file".to_owned());
         }
         Ok(())
+    }
+
+    /// Writes the routes where they have changed: for programs, and for the web server.
+    fn renew_files(&mut self) -> (Option<Renewed>, Option<Renewed>) {
+        let Self { config, depots, forecasts, .. } = self;
+        let is_up = |depot: &DepotAddress| depots.get(depot).and_then(Health::is_up) == Some(true);
+        let mut route = by_order(forecasts, is_up);
+        let routes = self.routes_file.as_mut().map(|file| {
+            let text = routes_file::text(config, &mut route);
+            renew(file, text)
+        });
+        let include = self.include.as_mut().map(|(server, file)| {
+            let text = include::text(config, *server, &mut route);
+            renew(file, text)
+        });
+        (routes, include)
     }
 
     async fn tend(&mut self) {
@@ -223,26 +237,41 @@ impl Failover {
     }
 
     /// The results of all depots.
-    async fn probe(&self) -> Vec<(DepotAddress, Finding)> {
+    async fn probe(&self) -> Vec<(DepotAddress, (Finding, Answered))> {
         let mut probes = JoinSet::new();
         for depot in self.depots.keys() {
             let (tls, names, depot) = (self.roots.get(), self.names.clone(), depot.clone());
             let time = Duration::from(self.config.timeout);
             probes.spawn(async move {
                 let found = catch_panic(probe::ask(&depot, tls, &names, time)).await;
-                let finding = found.unwrap_or_else(|panicked| {
+                let found = found.unwrap_or_else(|panicked| {
                     tracing::error!(%depot, %panicked, "a defect has ended a probe. Please report it");
-                    Finding::NotAsked(format!("a defect of this program: {panicked}"))
+                    let why = format!("a defect of this program: {panicked}");
+                    (Finding::NotAsked(why), Answered::default())
                 });
-                (depot, finding)
+                (depot, found)
             });
         }
         probes.join_all().await
     }
 }
 
+/// What became of a file.
+type Renewed = Result<Renewal, Error>;
+
+/// The route of each network, in the order that its group says.
+fn by_order<'c>(
+    forecasts: &mut Forecasts,
+    is_up: impl Fn(&DepotAddress) -> bool + Copy,
+) -> impl RouteOf<'c> {
+    move |clients: &'c Clients, network: &IpNet| match clients.order {
+        RouteOrder::Written => clients.route(is_up),
+        RouteOrder::Forecast => forecasts.route(clients, network, is_up),
+    }
+}
+
 /// Ensures that a file has this text.
-fn renew(file: &mut OutputFile, text: String) -> Result<Renewal, Error> {
+fn renew(file: &mut OutputFile, text: String) -> Renewed {
     let renewal =
         file.renew(text).map_err(|error| Error::Output { path: file.path().to_owned(), error })?;
     if renewal != Renewal::Same {

@@ -46,16 +46,20 @@ impl From<Refusal> for Finding {
     }
 }
 
-/// Probes a depot on a new connection.
-pub async fn probe(stream: &mut Stream, depot: &DepotAddress) -> Finding {
-    match ask_load(stream, depot).await {
-        Ok(answer) if answer.head.status == StatusCode::OK => by_load(&answer.document),
+/// Probes a depot on a new connection. Also says how full it is, if it tells.
+pub async fn probe(stream: &mut Stream, depot: &DepotAddress) -> (Finding, Option<Load>) {
+    let finding = match ask_load(stream, depot).await {
+        Ok(answer) if answer.head.status == StatusCode::OK => {
+            let load = serde_json::from_slice(&answer.document).ok();
+            return (by_load(load), load);
+        }
         Ok(answer) => by_status(&answer.head, depot.scheme),
         Err(QuestionError::Io(error) | QuestionError::Head(ReadHeadError::Io(error), _)) => {
             Finding::Down(error.to_string())
         }
         Err(_) => Finding::Down(NO_DEPOT.to_owned()),
-    }
+    };
+    (finding, None)
 }
 
 /// How full a depot says it is, on a new connection; none if it does not say.
@@ -80,14 +84,14 @@ pub async fn within(time: Duration, finding: impl Future<Output = Finding>) -> F
     timeout(time, finding).await.unwrap_or_else(late)
 }
 
-fn by_load(document: &[u8]) -> Finding {
-    match serde_json::from_slice(document) {
-        Ok(Load { leaving: true, .. }) => Finding::Down("it is being stopped".to_owned()),
-        Ok(Load { connections, connections_limit, .. }) if connections >= connections_limit => {
+fn by_load(load: Option<Load>) -> Finding {
+    match load {
+        Some(Load { leaving: true, .. }) => Finding::Down("it is being stopped".to_owned()),
+        Some(Load { connections, connections_limit, .. }) if connections >= connections_limit => {
             Finding::Down("it is full".to_owned())
         }
-        Ok(_) => Finding::Up,
-        Err(_) => Finding::Down(NO_DEPOT.to_owned()),
+        Some(_) => Finding::Up,
+        None => Finding::Down(NO_DEPOT.to_owned()),
     }
 }
 
@@ -137,7 +141,7 @@ mod tests {
         let tcp = TcpStream::connect(address).await.unwrap();
         let mut stream = Stream::new(tcp, address);
         let depot = address.to_string().parse().unwrap();
-        let ask = probe(&mut stream, &depot);
+        let ask = async { probe(&mut stream, &depot).await.0 };
         (within(Duration::from_secs(2), ask).await, peer)
     }
 

@@ -9,8 +9,10 @@
 //!
 //! A [`ticket`] does what a route does, signed with a key that the depots trust. [`digest`] reads
 //! and prints digests of bodies. [`session`] is for what is not HTTP: sessions (`docs/lsl.md`).
-//! [`proxy_protocol`] tells a plain server whose connection it has. [`catch_panic`] is for all who answer requests.
+//! An [`announcement`]
+//! is what a depot tells others of itself. [`proxy_protocol`] tells a plain server whose connection it has. [`catch_panic`] is for all who answer requests.
 
+pub mod announcement;
 mod authority;
 mod depot_address;
 mod depot_id;

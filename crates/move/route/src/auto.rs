@@ -2,7 +2,6 @@
 //! Routes by forecast: the chooser behind `--via auto`.
 //!
 //! ```text
-//! register    which depots there are: a file
 //! knowledge   what earlier transfers took, in a file of the user's
 //! facts       round trips that are measured before a transfer, and what depots claim
 //! ```
@@ -11,10 +10,8 @@
 
 pub(crate) mod facts;
 mod knowledge;
-mod register;
 
-pub use facts::Found;
-pub use register::{Listed, Place, Register};
+pub use facts::{Found, PROBE_TIME};
 
 use crate::{
     Attempt, AttemptEnd, Chooser, Plan,
@@ -25,7 +22,7 @@ use crate::{
 use facts::Facts;
 use knowledge::{Knowledge, now_s};
 use overlay::{Basis, Candidate, Chosen, Decision, End, Memory, Request, Seen};
-use protocol::DepotAddress;
+use protocol::{DepotAddress, announcement::Announcement, http::load::Load};
 use std::{
     collections::HashMap,
     fmt::Write,
@@ -54,6 +51,26 @@ const RECENT_S: f64 = 600.0;
 /// The most destinations of which the last choice is remembered.
 const MOST_UNDER_WAY: usize = 1024;
 
+/// What a chooser by forecasts starts from.
+#[derive(Debug, Clone)]
+pub struct AutoSettings {
+    /// Certificates (PEM) of further authorities to trust for depots over TLS.
+    pub ca: Option<PathBuf>,
+    /// What an attempt that fails costs.
+    pub timeout: Duration,
+    /// What depots tell of themselves.
+    pub told: Vec<Announcement>,
+    /// `SO_MARK` of probes' packets.
+    pub mark: Option<u32>,
+}
+
+impl Default for AutoSettings {
+    fn default() -> Self {
+        let (ca, told, mark) = Default::default();
+        Self { ca, timeout: Duration::from_secs(15), told, mark }
+    }
+}
+
 /// What was to be chosen from, and what was chosen until that is told how it went.
 type UnderWay = (Vec<Candidate>, Option<Chosen>);
 
@@ -74,15 +91,23 @@ pub struct Auto {
 }
 
 impl Auto {
-    /// With what the user's earlier processes have learnt. `ca` are certificates (PEM) of further authorities to trust for depots over
-    /// TLS; an attempt that fails costs `timeout`.
-    pub fn new(ca: Option<PathBuf>, timeout: Duration) -> Self {
-        Self::with(Knowledge::usual(), ca, timeout)
+    /// With what the user's earlier processes have learnt.
+    pub fn new(settings: AutoSettings) -> Self {
+        Self::with(Knowledge::usual(), settings, Arc::default())
     }
 
-    fn with(knowledge: Option<Knowledge>, ca: Option<PathBuf>, timeout: Duration) -> Self {
-        let standings = Arc::<Standings>::default();
-        let facts = Arc::new(Facts::new(ca, Arc::clone(&standings)));
+    /// Without what others have learnt, and with standings that others have, too.
+    pub fn alone(settings: AutoSettings, standings: Arc<Standings>) -> Self {
+        Self::with(None, settings, standings)
+    }
+
+    fn with(
+        knowledge: Option<Knowledge>,
+        settings: AutoSettings,
+        standings: Arc<Standings>,
+    ) -> Self {
+        let timeout = settings.timeout;
+        let facts = Arc::new(Facts::new(settings, Arc::clone(&standings)));
         let (memory, lately, under_way) = Default::default();
         Self { knowledge, memory, lately, facts, standings, under_way, timeout }
     }
@@ -105,8 +130,18 @@ impl Auto {
         let memory = self.memory();
         let candidates = self.facts.candidates(to, chains, &memory);
         let mut decision = memory.explain(&key(to), &self.request(bytes), &candidates, 0);
-        decision.order.sort_by_key(|at| self.standing(chains[*at]));
+        decision.order.sort_by_key(|at| self.standing(to, chains[*at]));
         (candidates, decision)
+    }
+
+    /// Somebody else has asked a depot, which was reached over this round trip (in seconds), if it was, and claims this.
+    pub fn asked(&self, depot: &DepotAddress, rtt_s: Option<f64>, load: Option<&Load>) {
+        self.facts.asked(depot, rtt_s, load);
+    }
+
+    /// How many probes were made so far.
+    pub fn probes(&self) -> u64 {
+        self.facts.probes()
     }
 
     /// Probes the depots of these chains and the destination, for a program that is not asynchronous.
@@ -130,7 +165,7 @@ impl Auto {
         let decision = memory.explain(&key(to), &request, &candidates, 0);
         let is_used = |at: &usize| {
             let is_known = decision.assessed[*at].forecast.basis != Basis::ClosedForm;
-            is_known && self.standing(chains[*at]) == Standing::Good
+            is_known && self.standing(to, chains[*at]) == Standing::Good
         };
         let until_direct = decision.order.iter().copied().take_while(|at| *at < chains.len());
         until_direct.filter(is_used).collect()
@@ -166,8 +201,12 @@ impl Auto {
         Request { bytes, now_s: now_s(), timeout_s: self.timeout.as_secs_f64() }
     }
 
-    /// That of the depot of which most speaks against it: all of them were probed.
-    fn standing(&self, chain: &[DepotAddress]) -> Standing {
+    /// That of the depot of which most speaks against it. A chain whose last depot does not admit the destination, as it tells, is
+    /// down.
+    fn standing(&self, to: &Destination, chain: &[DepotAddress]) -> Standing {
+        if chain.last().is_some_and(|last| self.facts.refuses(last, to)) {
+            return Standing::Down;
+        }
         let of = |depot| self.standings.of(depot, AVOID);
         chain.iter().map(of).max().unwrap_or(Standing::Good)
     }
@@ -206,9 +245,9 @@ impl Chooser for Auto {
         });
         tracing::debug!(to = key, "{}", summary(&decision));
         let mut order = decision.order;
-        order.sort_by_key(|at| self.standing(chains[*at]));
+        order.sort_by_key(|at| self.standing(to, chains[*at]));
         let is_promising = |at: &&usize| {
-            self.standing(chains[**at]) == Standing::Good
+            self.standing(to, chains[**at]) == Standing::Good
                 && decision.assessed[**at].avoided_until_s.is_none()
         };
         let promising = order.iter().take_while(is_promising).count();
@@ -242,6 +281,7 @@ impl Chooser for Auto {
         AsWritten::new(Arc::clone(&self.standings), AVOID).ended(to, chain, attempt);
         let end = match (attempt.end, attempt.bytes.get()) {
             (AttemptEnd::Done, 1..) => End::Done,
+            (AttemptEnd::LimitedByEnds, 1..) => End::LimitedByEnds,
             (AttemptEnd::Stalled, 1..) => End::Left,
             (AttemptEnd::Unreached | AttemptEnd::Stalled | AttemptEnd::Refused, _)
             | (AttemptEnd::Doubtful, 0) => End::Failed,

@@ -99,6 +99,8 @@ pub struct Attempt {
 pub enum AttemptEnd {
     /// It did what it was for.
     Done,
+    /// The same, as fast as its own ends or a limit of its own allowed: the route may be faster.
+    LimitedByEnds,
     /// A fresh connection to the first depot failed.
     Unreached,
     /// The first depot took the connection, and was silent or broke it off.

@@ -16,7 +16,7 @@
 //! chain        the depots of a route, as text
 //! standing     what is known of depots: failed lately, down
 //! choice       the order in which routes are tried
-//! auto         the order by forecasts, from a register of depots and earlier transfers
+//! auto         the order by forecasts, from earlier transfers and what depots tell
 //! dial         connections to first depots
 //! peer         hosts and ports as addresses to connect to
 //! short_rule   destinations that are reached directly since their connections are short
@@ -32,7 +32,7 @@ mod short_rule;
 mod standing;
 mod table;
 
-pub use auto::{Auto, Found, Listed, Place, Register};
+pub use auto::{Auto, AutoSettings, Found, PROBE_TIME};
 pub use chain::{ChainTextError, read_chain};
 pub use choice::{AsWritten, Attempt, AttemptEnd, Chooser, Floor, Plan, Prepared};
 pub use destination::{Destination, Match, MatchError};

@@ -6,9 +6,9 @@ use crate::{
     short_rule::{FirstContact, ShortRule},
 };
 use host::settings_file::{self, ConfigError};
-use protocol::{Authority, DepotAddress, check_depots};
+use protocol::{Authority, DepotAddress, announcement::Announcement, check_depots};
 use serde::Deserialize;
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 use units::Bytes;
 
 /// The most routes of a file.
@@ -20,7 +20,8 @@ pub struct RouteTable {
     rules: Vec<Rule>,
     direct_below: Option<Bytes>,
     first_contact: FirstContact,
-    by_forecast: bool,
+    /// What depots tell of themselves, if routes are tried in the order of their forecasts.
+    by_forecast: Option<Arc<[Announcement]>>,
 }
 
 /// Destinations, and the depots to them.
@@ -98,15 +99,15 @@ impl RouteTable {
         Self { direct_below, first_contact, ..self }
     }
 
-    /// Whose routes are those of a register: tried in the order of their forecasts, up to the direct way.
+    /// Whose routes are those of a register, whose depots tell this: tried in the order of their forecasts, up to the direct way.
     #[must_use]
-    pub fn by_forecast(self) -> Self {
-        Self { by_forecast: true, ..self }
+    pub fn by_forecast(self, told: &[Announcement]) -> Self {
+        Self { by_forecast: Some(told.into()), ..self }
     }
 
-    /// Whether the routes are tried in the order of their forecasts.
-    pub fn is_by_forecast(&self) -> bool {
-        self.by_forecast
+    /// What the depots tell, if the routes are tried in the order of their forecasts.
+    pub fn forecast_by(&self) -> Option<&[Announcement]> {
+        self.by_forecast.as_deref()
     }
 
     /// Without rules for short connections.

@@ -243,9 +243,11 @@ impl Core {
 }
 
 /// How far a session is.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Figures {
     pub sent: u64,
+    /// Up to here the other end has room.
+    pub limit: u64,
     pub acknowledged: u64,
     pub received: u64,
     pub hops: Vec<HopReport>,

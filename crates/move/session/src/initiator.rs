@@ -11,9 +11,10 @@ use crate::{
     random::random,
     rounds::{Rounds, end_of},
     route::Route,
+    slow::too_slow,
     wire::{GRACE, Wire},
 };
-use ::route::{AsWritten, Attempt};
+use ::route::{AsWritten, Attempt, AttemptEnd};
 use protocol::session::{
     KeyPair, Position, SessionId,
     handshake::{AttachPurpose, Attaching, EARLY_LIMIT, Greeting, Terms},
@@ -57,11 +58,27 @@ async fn keep_going(core: &Arc<Core>, routes: Vec<Route>) {
     let mut unopened = 0;
     loop {
         let (before, begun) = (core.figures(), Instant::now());
-        let ended = converse(core, &calling, rounds.index()).await;
+        // Several connections at once leave a slow route by themselves, and a limited rate says nothing of a route.
+        let is_watched = core.options().connections <= 1 && core.options().limit_rate.is_none();
+        let floor = rounds.floor().filter(|_| is_watched);
+        let ended = tokio::select! {
+            ended = converse(core, &calling, rounds.index()) => Some(ended),
+            () = too_slow(core, floor) => None,
+        };
         let after = core.figures();
         let moved = |figures: &Figures| figures.acknowledged + figures.received;
         let bytes = Bytes::new(moved(&after).saturating_sub(moved(&before)));
-        let (end, time) = (end_of(&ended), begun.elapsed());
+        let time = begun.elapsed();
+        let Some(ended) = ended else {
+            rounds.ended(&Attempt { end: AttemptEnd::Stalled, time, bytes });
+            rounds.next();
+            tracing::debug!(session = %core.session, "slow: goes on by another route");
+            continue;
+        };
+        let end = match end_of(&ended) {
+            AttemptEnd::Done if core.options().limit_rate.is_some() => AttemptEnd::LimitedByEnds,
+            end => end,
+        };
         rounds.ended(&Attempt { end, time, bytes });
         if let Err(Loss::Unopened(error)) = &ended {
             unopened += 1;

@@ -29,6 +29,7 @@ mod registry;
 mod rounds;
 mod route;
 mod session;
+mod slow;
 mod state;
 mod wire;
 

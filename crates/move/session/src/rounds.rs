@@ -4,7 +4,7 @@
 //! A route by which the other end was reached stays in use when its connection is lost.
 
 use crate::{error::Loss, route::Route};
-use ::route::{Attempt, AttemptEnd, Chooser, Destination};
+use ::route::{Attempt, AttemptEnd, Chooser, Destination, Floor};
 use protocol::DepotAddress;
 use relay::dial::FaultSource;
 use std::sync::Arc;
@@ -54,7 +54,13 @@ impl Rounds {
         self.chooser.ended(&self.to, &self.chains[self.order[self.at]], attempt);
     }
 
-    /// The other end was not reached: the next route.
+    /// How slow the route in use may become. The last one of a round may be as slow as it is.
+    pub(crate) fn floor(&self) -> Option<Floor> {
+        self.order.get(self.at + 1)?;
+        self.chooser.floor(&self.to, &self.chains[self.index()], self.bytes)
+    }
+
+    /// The other end was not reached, or too slowly: the next route.
     pub(crate) fn next(&mut self) {
         self.at += 1;
         if self.at == self.order.len() {

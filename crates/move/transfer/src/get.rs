@@ -186,7 +186,7 @@ impl<'c> Transfer<'c> {
             self.target.ways.begin(self.progress.held());
             let attempted = self.attempt().await;
             if matches!(attempted, Ok(_) | Err(Trouble::Continue | Trouble::Restart(_))) {
-                self.tell_chooser(AttemptEnd::Done);
+                self.tell_chooser(self.client.options.done());
             }
             let trouble = match attempted {
                 Ok(Some(status)) => return Ok(status),

@@ -3,7 +3,7 @@
 
 use crate::{Error, TransferLimits, name::without_credentials, text::printable};
 use protocol::digest::Digest;
-use route::{Chooser, RouteTable};
+use route::{AttemptEnd, Chooser, RouteTable};
 use serde::Serialize;
 use std::{
     path::PathBuf,
@@ -61,6 +61,13 @@ pub struct Options {
     pub report_digest: bool,
     /// Ask depots for receipts of what limited the transfer.
     pub receipts: bool,
+}
+
+impl Options {
+    /// How an attempt has ended that did all it was for.
+    pub(crate) fn done(&self) -> AttemptEnd {
+        if self.limit_rate.is_some() { AttemptEnd::LimitedByEnds } else { AttemptEnd::Done }
+    }
 }
 
 impl Default for Options {

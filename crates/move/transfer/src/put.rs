@@ -19,7 +19,6 @@ use crate::{
 use http::{HeaderValue, StatusCode, header};
 use protocol::digest::{Algorithm, Digest};
 use reqwest::{Body, Url};
-use route::AttemptEnd;
 use std::{
     fs::{File, Metadata},
     future::Future,
@@ -229,7 +228,8 @@ impl Upload<'_> {
 
     /// The way in use has brought it there.
     fn worked(&self) {
-        self.target.ways.ended(&*self.client.chooser, &self.progress, AttemptEnd::Done);
+        let end = self.client.options.done();
+        self.target.ways.ended(&*self.client.chooser, &self.progress, end);
     }
 
     /// Sends once. A redirect sends a file again, to where it leads.

@@ -26,6 +26,7 @@ mod tcp_info;
 mod tcp_memory;
 mod tcp_sockets;
 mod user;
+mod user_directories;
 
 pub use closed_sockets::{ClosedSocket, ClosedSockets, socket_cookie};
 pub use device::{Device, DeviceHandle, Qdisc, device_names, receive_drops, transmit_drops};
@@ -49,3 +50,4 @@ pub use tcp_info::{
 pub use tcp_memory::{Pressure, TcpMemory};
 pub use tcp_sockets::{TcpSocket, TcpSockets};
 pub use user::{User, UserError};
+pub use user_directories::{config_directory, state_directory};

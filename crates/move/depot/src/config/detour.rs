@@ -19,6 +19,9 @@ pub struct Detour {
     /// Whether to skip the depot if all others fail.
     #[serde(default)]
     pub straight: bool,
+    /// In which order they are tried.
+    #[serde(default)]
+    pub order: DetourOrder,
     /// How long after a failure it is tried last.
     #[serde(default = "Detour::avoid")]
     pub avoid: Duration,
@@ -36,6 +39,17 @@ impl Detour {
     pub(crate) fn depots(&self) -> impl Iterator<Item = &DepotAddress> {
         iter::once(&self.around).chain(&self.through)
     }
+}
+
+/// In which order the routes of a detour are tried.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DetourOrder {
+    /// As they are written.
+    #[default]
+    Written,
+    /// The fastest first, by forecasts from earlier transfers, round trips, and what depots tell of their load.
+    Forecast,
 }
 
 /// How often depots are probed.

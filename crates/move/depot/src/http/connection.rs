@@ -19,10 +19,12 @@ use crate::{
     wrong_port::ClearText,
 };
 use ::protocol::{
-    DepotAddress, Panicked, Scheme, Step, catch_panic,
+    DepotAddress, Panicked, Scheme, Step,
+    announcement::asks_announcements,
+    catch_panic,
     http::{
         Connection, Fault, Framing, ProxyError, RequestHead, hold::asks_hold, load::asks_load,
-        options_for, receipt, redirect, stripes::JOIN,
+        options_for, own_answer, receipt, redirect, stripes::JOIN,
     },
 };
 use bytes::BytesMut;
@@ -247,10 +249,16 @@ impl Client {
             return Some(Box::pin(self.receipt(token, (request, own), context)).await);
         }
         let permitted = || context.config().allow.client(self.stream.peer().ip());
-        if !asks_load(request) || !permitted() {
+        let answer = if asks_load(request) && permitted() {
+            own_load(context.shared(), context.config()).answer(request.method, own)
+        } else if asks_announcements(request) && context.config().register.is_some() && permitted()
+        {
+            let text = serde_json::to_string(&context.next_hops.registered.told());
+            let text = text.expect("a list of texts is JSON") + "\n";
+            own_answer("application/json", &text, request.method, own)
+        } else {
             return None;
-        }
-        let answer = own_load(context.shared(), context.config()).answer(request.method, own);
+        };
         Some(self.answer(&answer, own, context).await)
     }
 

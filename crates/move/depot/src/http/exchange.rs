@@ -70,6 +70,8 @@ pub(crate) struct Exchange<'x> {
     pub tunnel: Option<&'x Tunnel>,
     /// Its rate limit.
     pub pacing: &'x TransferRate,
+    /// The next hop that the request asks for.
+    pub asked: &'x Authority,
     /// The routes to try, in order.
     pub routes: &'x [Fetch],
     /// Its progress, and observers.
@@ -103,7 +105,12 @@ impl Exchange<'_> {
             let trying = Trying::begin(self.live.moved_in_all());
             let outcome = self.by(fetch, client).await;
             if matches!(outcome.end, End::Complete) {
-                self.tell_chooser(&fetch.next, &trying, AttemptEnd::Done);
+                let end = if self.live.waits_for_client() {
+                    AttemptEnd::LimitedByEnds
+                } else {
+                    AttemptEnd::Done
+                };
+                self.tell_chooser(&fetch.next, &trying, end);
             }
             let End::Unanswered(unanswered) = &outcome.end else { return outcome };
             let next =
@@ -119,7 +126,7 @@ impl Exchange<'_> {
     /// An attempt by a next hop has ended.
     pub(super) fn tell_chooser(&self, next: &Authority, trying: &Trying, end: AttemptEnd) {
         let attempt = trying.end(end, self.live.moved_in_all());
-        self.context.next_hops.detours.ended(next, self.config(), &attempt);
+        self.context.next_hops.detours.ended(self.asked, next, self.config(), &attempt);
     }
 
     /// Whether the request can be repeated.

@@ -57,6 +57,7 @@ impl Client {
             proxied: plan.is_proxied(),
             tunnel: plan.tunnel.as_ref(),
             pacing: &pacing,
+            asked: &fetch.next,
             routes,
             live: &live,
             client,

@@ -17,10 +17,16 @@ pub(crate) struct Page {
     pub policy: HeaderValue,
 }
 
+/// The land on Earth as an SVG path in half degrees, from 180 degrees west and 90 north: Natural Earth's countries at 1:110 million,
+/// which are in the public domain, simplified to 0.7 degrees.
+const LAND: &str = include_str!("page/land.path");
+
 /// The page; it is the same for every depot.
 pub(crate) static PAGE: LazyLock<Page> = LazyLock::new(|| {
     let style = include_str!("page/status.css");
-    let script = include_str!("page/status.js").replace("{hop_facts}", &hop_facts().to_string());
+    let script = include_str!("page/status.js")
+        .replace("{hop_facts}", &hop_facts().to_string())
+        .replace("{land}", LAND.trim_end());
     let html =
         include_str!("page/status.html").replace("{style}", style).replace("{script}", &script);
     let policy = format!(

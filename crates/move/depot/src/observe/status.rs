@@ -10,6 +10,7 @@ use super::{
 };
 pub use super::{
     histogram::Histogram,
+    overlay_status::{DetourForecast, RegisteredDepot, RegisteredHop},
     statistics::{Field, Statistic},
 };
 pub use limits::{Cause, CauseTimes, Row};
@@ -51,6 +52,12 @@ statistics! {
         /// Depots of `[[detour]]` that are probed.
         #[serde(default)]
         detours: Vec<DetourDepot> => nested,
+        /// Depots that tell of themselves.
+        #[serde(default)]
+        register: Vec<RegisteredDepot> => nested,
+        /// Routes of detours that are chosen by forecast.
+        #[serde(default)]
+        forecasts: Vec<DetourForecast> => nested,
         /// Distributions of durations.
         #[serde(default)]
         times: Times => nested,

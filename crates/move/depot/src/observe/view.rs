@@ -5,15 +5,16 @@ use super::{
     registry::Reading,
     status::{
         AccessLogState, Certificate, Connections, DetourDepot, LargestClient, Memory, PeerPacing,
-        Reload, SCHEMA, Sessions, State, Status, StoreState,
+        RegisteredDepot, Reload, SCHEMA, Sessions, State, Status, StoreState,
     },
 };
 use crate::{
-    config::Config, control::sharing, lifecycle::Phase, packet_pacing::Peer, spare_descriptors,
-    state::Shared, stored::Counted, transfers::Transfers,
+    config::Config, control::sharing, lifecycle::Phase, packet_pacing::Peer,
+    register_keys::RegisterKeys, spare_descriptors, state::Shared, stored::Counted,
+    transfers::Transfers,
 };
 use host::TcpMemory;
-use protocol::Panicked;
+use protocol::{Panicked, announcement::Announcement};
 use relay::buffers;
 use std::{
     collections::BTreeMap,
@@ -77,6 +78,7 @@ impl View {
         let settings = shared.settings();
         let mut reloads = vec![shared.observer.counts.configuration()];
         reloads.extend(shared.lifecycle.kept.last_read().map(Reload::of));
+        reloads.extend(settings.register.as_ref().map(RegisterKeys::last_read));
         reloads.extend(
             settings.trust.reloads().chain(settings.logins.reloads()).chain(settings.tls.reloads()),
         );
@@ -103,6 +105,8 @@ impl View {
             },
             paced: shared.next_hops.paced.peers().iter().map(PeerPacing::from).collect(),
             detours: shared.next_hops.detours.checks().into_iter().map(DetourDepot::from).collect(),
+            register: registered(shared, &config),
+            forecasts: shared.next_hops.detours.forecasts().into_iter().map(Into::into).collect(),
             times: all.times,
             connect_failures: all.connect_failures,
             tls_failures: all.tls_failures,
@@ -126,6 +130,17 @@ impl View {
             store: shared.stored.counted().map(StoreState::from),
         }
     }
+}
+
+/// What depots tell of themselves.
+fn registered(shared: &Shared, config: &Config) -> Vec<RegisteredDepot> {
+    let (now, own) = (SystemTime::now().into(), config.register.as_ref().map(|it| &it.address));
+    let told = shared.next_hops.registered.announcements().into_iter();
+    let of = |told: Announcement| {
+        let is_own = Some(&told.address) == own;
+        RegisteredDepot::of(told, is_own, now)
+    };
+    told.map(of).collect()
 }
 
 /// The memory that transfers hold, and the host has.

@@ -107,7 +107,7 @@ impl Opened<'_> {
     /// Through the next hop.
     async fn through(self, mut client: Client, mut entry: Entry, hop: Hop, open: Open) {
         let Self { context, grant, asked_for, allowance } = self;
-        let failover = &context.next_hops.detours;
+        let (failover, asked) = (&context.next_hops.detours, hop.address.authority.clone());
         let mut routes = match grant {
             // A ticket names its depots.
             Grant::Ticket => vec![(hop, open)],
@@ -129,7 +129,7 @@ impl Opened<'_> {
             let trying = Trying::begin(live.moved_in_all());
             let tell_chooser = |end| {
                 let attempt = trying.end(end, live.moved_in_all());
-                failover.ended(name, context.config(), &attempt);
+                failover.ended(&asked, name, context.config(), &attempt);
             };
             let next = NextHop {
                 context,

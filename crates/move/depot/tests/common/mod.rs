@@ -3,7 +3,7 @@
 //! real clients. Everything is on loopback, on ports that the system chooses, and ends with the
 //! test that started it.
 
-#![allow(dead_code, reason = "each test file uses its own part of this")]
+#![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
 
 pub mod client;
 pub mod held;
@@ -17,8 +17,9 @@ pub mod wire;
 
 use rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
-use socket2::{Domain, Socket, Type};
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
+
+pub use testkit::refusing_address;
 
 /// How long anything awaited may take before the test fails.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -34,14 +35,4 @@ pub fn noise(seed: u64, length: usize) -> Vec<u8> {
 pub fn sha256(bytes: &[u8]) -> String {
     let hex: Vec<String> = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     hex.concat()
-}
-
-/// An address that refuses connections. It stays bound until the process ends, without a listener: a port that is only
-/// free may be another test's a moment later.
-pub fn refusing_address() -> SocketAddr {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-    let address = socket.local_addr().unwrap().as_socket().unwrap();
-    std::mem::forget(socket);
-    address
 }

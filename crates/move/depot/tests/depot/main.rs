@@ -34,6 +34,7 @@ mod quiet;
 mod rates;
 mod receipts;
 mod refusals;
+mod registers;
 mod reloads;
 mod resets;
 mod sessions;

@@ -15,6 +15,7 @@ use longhaul_depot::{
     fetch_status,
     status::{HopStatistics, Side, State, Status, Transfer},
 };
+use protocol::ticket::Signer;
 use rustix::process::Signal;
 use std::{
     collections::BTreeSet,
@@ -162,12 +163,20 @@ fn metrics_match_the_guide() {
         file("own.pem"),
         file("own.key")
     );
-    let detour = "[[detour]]\naround = \"127.0.0.1:1\"\nstraight = true\n";
+    let detour = "[[detour]]\naround = \"127.0.0.1:1\"\nstraight = true\norder = \"forecast\"\n";
+    let signer = Signer::from_seed([1; 32]).unwrap().named("depot.example:3880");
+    let (key, trust) = (file("register.pem"), file("register.jwks"));
+    fs::write(&key, signer.to_pem()).unwrap();
+    fs::write(&trust, signer.public_set()).unwrap();
+    let register =
+        format!("[register]\naddress = \"depot.example\"\nkey = {key:?}\ntrust = {trust:?}\n");
     let store = format!("[store]\npath = {:?}\nsize = \"1MB\"\n", file("store"));
-    let depot = Daemon::depot_by(&start, &format!("{ADMIN}{hop}{tls}{detour}{store}"));
-    let missing = Scripted::answering("HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n");
-    assert_eq!(status(&get(depot.address, &missing.route("-", "/")).0), 404);
-    depot.await_log(&["INFO", " ended "]);
+    let depot = Daemon::depot_by(&start, &format!("{ADMIN}{hop}{tls}{detour}{store}{register}"));
+    let answer = "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnone";
+    let missing = Scripted::answering(answer);
+    // By the way without the depot, which is not there.
+    assert_eq!(status(&get(depot.address, &missing.route("127.0.0.1:1", "/")).0), 404);
+    depot.await_log(&["INFO", " complete "]);
     let valve = Valve::default();
     let origin = dripping(&valve);
     let client = ask(&depot, &origin.route("-", "/"));
@@ -182,9 +191,9 @@ fn metrics_match_the_guide() {
         "longhaul_depot_draining 0".to_owned(),
         "longhaul_depot_paced{peer=\"192.0.2.0/24\",pacing=\"gap\"} 1".to_owned(),
         "longhaul_depot_requests_total{outcome=\"refused\"} 1".to_owned(),
-        "longhaul_depot_requests_total{outcome=\"complete\"} 0".to_owned(),
+        "longhaul_depot_requests_total{outcome=\"complete\"} 1".to_owned(),
         "longhaul_depot_refusals_total{status=\"400\",error=\"http_request_error\"} 1".to_owned(),
-        "longhaul_depot_relayed_bytes_total{direction=\"down\"} 100000".to_owned(),
+        "longhaul_depot_relayed_bytes_total{direction=\"down\"} 100004".to_owned(),
         format!(
             "longhaul_depot_hop_relayed_bytes_total{{side=\"upstream\",hop=\"{address}\",direction=\"down\"}} 100000"
         ),

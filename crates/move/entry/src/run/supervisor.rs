@@ -77,7 +77,7 @@ impl Answering {
         }
         let caller = Arc::new(EntryDialer::new(rules.ca.clone()));
         let asking = Arc::clone(&caller);
-        let down = DownDepots::of(asking, &rules.routes, rules.ca.as_ref(), rules.time);
+        let down = DownDepots::of(asking, &rules.routes, rules.ca.as_ref(), rules.time, None);
         let resources = Rc::new(tunnel::resources());
         Rc::new(Self { calls, rules, down, warned, accounts, caller, resources })
     }

@@ -46,6 +46,8 @@ const REFUSED: [(&str, &str); 15] = [
 pub(super) struct TokenHeader {
     /// The name of the key.
     pub kid: Option<String>,
+    /// The kind of token (`typ`).
+    pub kind: Option<String>,
 }
 
 impl TokenHeader {
@@ -75,7 +77,7 @@ impl TokenHeader {
                 return Err(TicketError::Malformed(format!("its header has {name:?}, {why}")));
             }
         }
-        Ok(Self { kid: text("kid")? })
+        Ok(Self { kid: text("kid")?, kind: text("typ").ok().flatten() })
     }
 }
 

@@ -13,6 +13,7 @@ use jsonwebtoken::{
     errors::ErrorKind,
     jwk::{Jwk, ThumbprintHash},
 };
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fmt};
 
@@ -114,6 +115,20 @@ impl Signer {
     /// By which name the key is looked up.
     pub fn kid(&self) -> &str {
         &self.kid
+    }
+
+    /// The same key under another name.
+    #[must_use]
+    pub fn named(self, kid: &str) -> Self {
+        Self { kid: kid.to_owned(), ..self }
+    }
+
+    /// A token of another kind than a ticket, under this name of the key; none if the library fails.
+    pub(crate) fn sign_as(&self, kind: &str, kid: &str, claims: &impl Serialize) -> Option<String> {
+        let (typ, kid) = (Some(kind.to_owned()), Some(kid.to_owned()));
+        let header = Header { typ, kid, ..Header::new(Algorithm::EdDSA) };
+        let key = EncodingKey::from_ed_der(&pem::private_der(&self.seed));
+        jsonwebtoken::encode(&header, claims, &key).ok()
     }
 
     /// Signs a ticket. Returns the token for the URL.
@@ -250,13 +265,7 @@ impl KeySet {
             }
             None => return Err(TicketError::NoKeyNamed),
         };
-        let mut validation = Validation::new(Algorithm::EdDSA);
-        // The time is the caller's to know, and `exp` is required by the type. A ticket with an
-        // audience (`aud`) is for another recipient and is refused.
-        validation.validate_exp = false;
-        validation.required_spec_claims.clear();
-        let key = DecodingKey::from_ed_der(key);
-        let token = jsonwebtoken::decode::<Claims>(token, &key, &validation);
+        let token = decode::<Claims>(token, key);
         let claims = token.map_err(|error| match error.kind() {
             ErrorKind::InvalidSignature => TicketError::Altered(kid.clone()),
             ErrorKind::InvalidAudience => TicketError::Claims {
@@ -269,8 +278,38 @@ impl KeySet {
             },
             _ => TicketError::Malformed(error.to_string()),
         })?;
-        Ok(Verified { ticket: claims.claims.try_into()?, key: kid.clone() })
+        Ok(Verified { ticket: claims.try_into()?, key: kid.clone() })
     }
+
+    /// The claims of a token of another kind, if the key of this name has signed it.
+    pub(crate) fn verified_claims<T: DeserializeOwned>(&self, token: &str, kid: &str) -> Option<T> {
+        decode(token, self.keys.get(kid)?).ok()
+    }
+
+    /// The same, whoever has signed it.
+    pub(crate) fn unverified_claims<T: DeserializeOwned>(token: &str) -> Option<T> {
+        let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+        serde_json::from_slice(&claims).ok()
+    }
+
+    /// The kind that a token's header says, and the name of its key; none if it is no such header.
+    pub(crate) fn kind_and_key(token: &str) -> Option<(Option<String>, Option<String>)> {
+        let TokenHeader { kid, kind } = TokenHeader::read(token).ok()?;
+        Some((kind, kid))
+    }
+}
+
+/// The claims of a token that this key has signed. The time is the caller's to know. A token with an audience (`aud`) is for another
+/// recipient.
+fn decode<T: DeserializeOwned>(
+    token: &str,
+    key: &[u8; 32],
+) -> Result<T, jsonwebtoken::errors::Error> {
+    let mut validation = Validation::new(Algorithm::EdDSA);
+    validation.validate_exp = false;
+    validation.required_spec_claims.clear();
+    let token = jsonwebtoken::decode::<T>(token, &DecodingKey::from_ed_der(key), &validation)?;
+    Ok(token.claims)
 }
 
 /// The keys of a JWK Set, or one JWK, of whatever kind.

@@ -5,25 +5,27 @@
 //! again within a minute. The round trip is the kernel's (`TCP_INFO`), so a depot cannot shorten it. Where a
 //! part of the path is unknown, it is what others leave of the direct round trip.
 
-use super::{chain_key, key, locked};
+use super::{AutoSettings, chain_key, key, locked};
 use crate::{destination::Destination, dial::FirstHopDialer, standing::Standings};
 use host::tcp_info;
 use overlay::{Candidate, Claim, Hop, Memory};
-use protocol::{DepotAddress, http::load::Load};
-use relay::tcp::socket_options::HopOptions;
+use protocol::{DepotAddress, Scheme, announcement::Announcement, http::load::Load};
+use relay::{
+    dial::Refusal,
+    tcp::{Stream, socket_options::HopOptions},
+};
 use std::{
     collections::{HashMap, HashSet},
-    path::PathBuf,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 use tokio::{net::TcpStream, task::JoinSet, time::timeout};
 
 /// How long probes may take before a transfer.
-const PROBE_TIME: Duration = Duration::from_secs(1);
+pub const PROBE_TIME: Duration = Duration::from_secs(1);
 /// How long what they found counts.
 const FRESH: Duration = Duration::from_secs(60);
 /// The most destinations whose round trip is remembered.
@@ -37,10 +39,13 @@ const LEAST_SHARE: f64 = 0.1;
 #[derive(Debug)]
 pub(crate) struct Facts {
     dialer: FirstHopDialer,
+    mark: Option<u32>,
+    told: HashMap<DepotAddress, Announcement>,
     standings: Arc<Standings>,
     depots: Mutex<HashMap<DepotAddress, Found>>,
     destinations: Mutex<HashMap<String, Found>>,
     is_gathering: AtomicBool,
+    probes: AtomicU64,
 }
 
 /// What one probe has found.
@@ -60,9 +65,34 @@ impl Found {
 }
 
 impl Facts {
-    pub fn new(ca: Option<PathBuf>, standings: Arc<Standings>) -> Self {
-        let (depots, destinations, is_gathering) = Default::default();
-        Self { dialer: FirstHopDialer::new(ca), standings, depots, destinations, is_gathering }
+    pub fn new(settings: AutoSettings, standings: Arc<Standings>) -> Self {
+        let (depots, destinations, is_gathering, probes) = Default::default();
+        let AutoSettings { ca, told, mark, .. } = settings;
+        let told = told.into_iter().map(|it| (it.address.clone(), it)).collect();
+        let dialer = FirstHopDialer::new(ca);
+        Self { dialer, mark, told, standings, depots, destinations, is_gathering, probes }
+    }
+
+    /// Whether a depot does not admit a destination, as it tells.
+    pub fn refuses(&self, depot: &DepotAddress, to: &Destination) -> bool {
+        self.told.get(depot).is_some_and(|told| !told.may_admit(&to.server()))
+    }
+
+    /// How many probes were made so far.
+    pub fn probes(&self) -> u64 {
+        self.probes.load(Ordering::Relaxed)
+    }
+
+    /// What somebody else has found of a depot.
+    pub fn asked(&self, depot: &DepotAddress, rtt_s: Option<f64>, load: Option<&Load>) {
+        let found = Found { at: Instant::now(), rtt_s, claim: load.and_then(claim_of) };
+        locked(&self.depots).insert(depot.clone(), found);
+    }
+
+    async fn connect(&self, to: &DepotAddress) -> Result<Stream, Refusal> {
+        self.probes.fetch_add(1, Ordering::Relaxed);
+        let options = HopOptions { mark: self.mark, ..HopOptions::default() };
+        self.dialer.connect(to, &options, PROBE_TIME).await
     }
 
     /// What is known of a depot.
@@ -107,8 +137,7 @@ impl Facts {
 
     async fn probe(&self, depot: DepotAddress) {
         let at = Instant::now();
-        let connected = self.dialer.connect(&depot, &HopOptions::default(), PROBE_TIME).await;
-        let found = match connected {
+        let found = match self.connect(&depot).await {
             Ok(mut stream) => {
                 let rtt_s = rtt_s(stream.tcp());
                 // Noted before the answer, which may not come.
@@ -126,11 +155,10 @@ impl Facts {
     }
 
     async fn probe_destination(&self, to: &Destination) {
-        let (at, server) = (Instant::now(), to.server());
-        let name = server.host.to_string();
-        let host = name.trim_start_matches('[').trim_end_matches(']');
-        let connected = TcpStream::connect((host, server.port)).await;
-        let rtt_s = connected.ok().and_then(|stream| rtt_s(&stream));
+        let at = Instant::now();
+        let plain = DepotAddress { scheme: Scheme::Http, authority: to.server() };
+        let connected = self.connect(&plain).await;
+        let rtt_s = connected.ok().and_then(|stream| rtt_s(stream.tcp()));
         let mut destinations = locked(&self.destinations);
         if destinations.len() >= MOST_DESTINATIONS {
             destinations.clear();
@@ -168,11 +196,30 @@ impl Facts {
                 .zip(&found)
                 .map(|(depot, found)| measured(*found, &depot.to_string()))
                 .collect();
-            let claims = found.iter().filter_map(|found| found.and_then(|it| it.claim));
-            let hops = hops(direct_s, &rtts).into_iter().map(Hop::of_round_trip);
-            Candidate { key: chain_key(chain), hops: hops.collect(), claims: claims.collect() }
+            let claim = |(depot, found): (&DepotAddress, &Option<Found>)| {
+                let told = || claim_of(&self.told.get(depot)?.load);
+                found.and_then(|it| it.claim).or_else(told)
+            };
+            let claims = chain.iter().zip(&found).filter_map(claim).collect();
+            let mut hops: Vec<Hop> =
+                hops(direct_s, &rtts).into_iter().map(Hop::of_round_trip).collect();
+            for (at, pair) in chain.windows(2).enumerate() {
+                self.believe(&mut hops[at + 1], pair);
+            }
+            Candidate { key: chain_key(chain), hops, claims }
         };
         chains.iter().map(of).collect()
+    }
+
+    /// What the first of two depots tells of its connections to the second. It may be a lie: so the hop is no shorter, no faster and
+    /// loses no less than it would be taken for otherwise. That connections are open is believed: it saves a round trip, once.
+    fn believe(&self, hop: &mut Hop, pair: &[DepotAddress]) {
+        let Some(told) = self.told.get(&pair[0]) else { return };
+        let Some(facts) = told.hops.iter().find(|facts| facts.to == pair[1]) else { return };
+        let told_s = facts.rtt_us.map_or(0.0, |rtt_us| f64::from(rtt_us) / 1e6);
+        hop.rtt_s = hop.rtt_s.max(told_s);
+        hop.loss = hop.loss.max(facts.loss.filter(|loss| (0.0..1.0).contains(loss)).unwrap_or(0.0));
+        hop.is_warm = facts.warm > 0;
     }
 }
 

@@ -8,7 +8,6 @@ use overlay::Memory;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::{
-    env,
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
@@ -48,11 +47,7 @@ pub(crate) fn now_s() -> f64 {
 impl Knowledge {
     /// In the user's directory of states: `longhaul/routes.json`; none without a home.
     pub fn usual() -> Option<Self> {
-        let set =
-            |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let directory =
-            set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;
-        Some(Self { file: directory.join("longhaul/routes.json") })
+        Some(Self { file: host::state_directory()?.join("longhaul/routes.json") })
     }
 
     /// In this file.

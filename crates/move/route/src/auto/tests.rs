@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 use super::*;
+use protocol::announcement::{Announcement, HopFacts};
 use std::io::{Read, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
+use std::time::SystemTime;
 
 /// A depot that answers each question with this load, or nothing.
 fn depot(load: Option<&'static str>) -> DepotAddress {
@@ -40,8 +42,12 @@ fn failed(end: AttemptEnd) -> Attempt {
     Attempt { end, time: Duration::from_secs(5), bytes: Bytes::new(0) }
 }
 
+fn settings() -> AutoSettings {
+    AutoSettings { timeout: Duration::from_secs(5), ..AutoSettings::default() }
+}
+
 fn auto() -> Auto {
-    Auto::with(None, None, Duration::from_secs(5))
+    Auto::alone(settings(), Arc::default())
 }
 
 #[tokio::test]
@@ -112,7 +118,7 @@ fn processes_share_what_they_learn() {
     let directory = tempfile::tempdir().unwrap();
     let auto = || {
         let knowledge = Knowledge::at(directory.path().join("routes.json"));
-        Auto::with(Some(knowledge), None, Duration::from_secs(5))
+        Auto::with(Some(knowledge), settings(), Arc::default())
     };
     let to = Destination::Named("data.example.org:443".parse().unwrap());
     let depot: Vec<DepotAddress> = vec!["d.example.org".parse().unwrap()];
@@ -129,4 +135,56 @@ fn processes_share_what_they_learn() {
         auto.memory().paths("data.example.org").map(|(_, path)| path.transfers()).sum::<usize>(),
         20
     );
+}
+
+fn announced(depot: &DepotAddress) -> Announcement {
+    let now = SystemTime::now().into();
+    let load = r#"{"connections":1,"connections_limit":9,"leaving":false,"transfers":4,"rate_bps":80,"highest_rate_bps":90}"#;
+    Announcement {
+        address: depot.clone(),
+        place: None,
+        signed: now,
+        expires: now,
+        load: serde_json::from_str(load).unwrap(),
+        admits: None,
+        hops: Vec::new(),
+    }
+}
+
+#[test]
+fn what_depots_tell_of_hops_makes_none_better_and_their_rules_count() {
+    let [a, b, c]: [DepotAddress; 3] = ["a", "b", "c"].map(|name| name.parse().unwrap());
+    let hop = |rtt_us, loss| HopFacts {
+        to: b.clone(),
+        rtt_us: Some(rtt_us),
+        loss: Some(loss),
+        rate_bps: None,
+        warm: 1,
+    };
+    let told = |rtt_us, loss| Announcement { hops: vec![hop(rtt_us, loss)], ..announced(&a) };
+    let refusing = Announcement { admits: Some(vec!["x.example:1".to_owned()]), ..announced(&c) };
+    let to = Destination::Named("data.example.org:443".parse().unwrap());
+    let pair = [a.clone(), b.clone()];
+    let chains: [&[DepotAddress]; 3] = [&pair, std::slice::from_ref(&c), &[]];
+    let mut memory = Memory::default();
+    for (name, rtt_s) in [("a:3880", 0.01), ("b:3880", 0.05), ("data.example.org", 0.09)] {
+        memory.measured(name, rtt_s, 0.0);
+    }
+    let hop_of = |told: Announcement| {
+        let auto = Auto::alone(
+            AutoSettings { told: vec![told, refusing.clone()], ..settings() },
+            Arc::default(),
+        );
+        let candidates = auto.facts.candidates(&to, &chains, &memory);
+        assert_eq!(candidates[0].claims.len(), 1, "its load is told with it");
+        let plan = auto.plan(&to, None, &chains);
+        assert_eq!((plan.all()[2], plan.promising().len()), (1, 2), "c does not admit it");
+        candidates[0].hops[1]
+    };
+    let plain = overlay::Hop::of_round_trip(0.04);
+    let near = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-9;
+    let lied = hop_of(told(1, 0.0));
+    assert!(near(lied.rtt_s, 0.04) && near(lied.loss, plain.loss) && lied.is_warm, "{lied:?}");
+    let worse = hop_of(told(200_000, 0.01));
+    assert!(near(worse.rtt_s, 0.2) && near(worse.loss, 0.01), "{worse:?}");
 }

@@ -176,19 +176,19 @@ impl Core {
     pub(crate) fn figures(&self) -> Figures {
         let mut state = self.state();
         let (hops, connections, opened) = (state.hops.clone(), state.connections, state.opened);
-        let (sent, acknowledged, received) = match &mut state.phase {
-            Phase::Early(sending) => (sending.sent(), sending.acknowledged(), 0),
-            Phase::Open(duplex) | Phase::Paused(duplex) => (
-                duplex.sending().sent(),
-                duplex.sending().acknowledged(),
-                duplex.receiving().received(),
-            ),
+        let (sending, received) = match &mut state.phase {
+            Phase::Early(sending) => (&*sending, 0),
+            Phase::Open(duplex) | Phase::Paused(duplex) => {
+                (duplex.sending(), duplex.receiving().received())
+            }
         };
+        let (sent, limit, acknowledged) = (sending.sent(), sending.limit(), sending.acknowledged());
         let is_connected = matches!(state.phase, Phase::Open(_));
         let routes = state.route_figures();
         let (resumed, is_sealed) = (state.resumed, state.is_sealed);
         Figures {
             sent,
+            limit,
             acknowledged,
             received,
             hops,

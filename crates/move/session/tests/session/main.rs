@@ -7,6 +7,7 @@ mod digests;
 mod faults;
 mod sealed;
 mod several;
+mod slow;
 mod strangers;
 mod streams;
 mod wire;
@@ -15,7 +16,7 @@ use longhaul_session::{ListenOptions, Listener, Options, Route};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::net::SocketAddr;
-use tokio::net::TcpSocket;
+use testkit::refusing_address;
 
 /// A listener on loopback.
 async fn listener() -> Listener {
@@ -44,14 +45,4 @@ async fn read_all(session: &longhaul_session::Session) -> Result<Vec<u8>, longha
 
 fn options() -> Options {
     Options::default()
-}
-
-/// An address that refuses connections. It stays bound until the process ends, without a listener: a port that is only
-/// free may be another test's a moment later.
-fn refusing_address() -> SocketAddr {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address = socket.local_addr().unwrap();
-    std::mem::forget(socket);
-    address
 }

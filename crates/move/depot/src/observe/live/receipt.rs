@@ -69,6 +69,12 @@ impl Live {
         Some((TransferLimit { side, cause: limited.cause, share: limited.share }, sums))
     }
 
+    /// Whether this depot has waited for the client for most of the time so far.
+    pub(crate) fn waits_for_client(&self) -> bool {
+        let most = |limit: &TransferLimit| limit.side == Side::Client && limit.share > 0.5;
+        self.limited_by().is_some_and(|(limit, _)| most(&limit))
+    }
+
     /// Keeps the receipt of a session under its name.
     pub(crate) fn keep_receipt(&self, client: IpAddr, receipts: &Receipts) {
         if let Some(session) = self.asked.session {

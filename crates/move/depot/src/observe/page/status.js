@@ -10,6 +10,8 @@ const POINTS = 120;
 const WIDTH = 240, HEIGHT = 64;
 /** The statistics of a hop that have a title for this page: key, title and help text. */
 const HOP_FACTS = {hop_facts};
+/** The land on Earth, as a path in half degrees. */
+const LAND = "{land}";
 const SVG = "http://www.w3.org/2000/svg";
 const byId = (id) => document.getElementById(id);
 const root = document.documentElement;
@@ -311,6 +313,80 @@ function showHops(hops) {
   say(byId("idle-hops"), `Not used since the start: ${idle.join(", ")}`);
 }
 
+/** Where a place is on the map. */
+const onMap = ([latitude, longitude]) => [(longitude + 180) * 2, (90 - latitude) * 2];
+/** A depot's host, for the map. */
+const hostOf = (depot) => depot.replace(/^https:/, "").replace(/:\d+$/, "");
+
+/** What a depot has seen of its connections to another one. */
+function hopWords({ to, rtt_us: rtt, loss, rate_bps: bps, warm }) {
+  const parts = [];
+  if (rtt !== null) parts.push(time(rtt));
+  if (bps !== null) parts.push(rate(bps));
+  if (loss > 0) parts.push(`${(loss * 100).toPrecision(2)} % sent again`);
+  if (warm > 0) parts.push(`${count(warm)} open ahead of need`);
+  return parts.length ? `${hostOf(to)}: ${parts.join(", ")}` : null;
+}
+
+/** Lines and dots for those depots that tell where they are. */
+function drawMap(register) {
+  const placed = register.filter(({ place }) => place);
+  byId("map").toggleAttribute("hidden", placed.length === 0);
+  const places = new Map(placed.map(({ depot, place }) => [depot, onMap(place)]));
+  const titled = (shape, text) => {
+    const title = draw("title", {});
+    title.append(text);
+    shape.append(title);
+    return shape;
+  };
+  const lines = placed.flatMap(({ depot, hops }) => hops
+    .filter((hop) => places.has(hop.to) && hopWords(hop))
+    .map((hop) => {
+      const [[x1, y1], [x2, y2]] = [places.get(depot), places.get(hop.to)];
+      // Thicker from 1 Mb/s to 10 Gb/s.
+      const width = hop.rate_bps > 0 ? Math.min(Math.max(Math.log10(hop.rate_bps) - 5, 1), 5) : 1;
+      const line = draw("line", { x1, y1, x2, y2, class: "path", "stroke-width": width });
+      return titled(line, `${hostOf(depot)} to ${hopWords(hop)}`);
+    }));
+  put(byId("map-hops"), ...lines);
+  const dots = placed.map((of) => {
+    const [x, y] = places.get(of.depot);
+    const share = of.connections / Math.max(of.connections_limit, 1);
+    const kind = of.own ? "dot own" : share >= 0.9 ? "dot full" : "dot";
+    const group = draw("g", {});
+    const dot = draw("circle", { cx: x, cy: y, r: 4 + Math.min(Math.sqrt(of.transfers), 8), class: kind });
+    const isLeft = x > 620;
+    const label = draw("text", { x: isLeft ? x - 8 : x + 8, y: y - 6, class: "label", "text-anchor": isLeft ? "end" : "start" });
+    label.append(hostOf(of.depot));
+    group.append(dot, label);
+    return titled(group, `${of.depot}: ${count(of.transfers)} transfers, ${rate(of.rate_bps)}, ${Math.round(share * 100)} % of its connections`);
+  });
+  put(byId("map-depots"), ...dots);
+}
+
+function showDepots({ register, forecasts }) {
+  byId("depots").hidden = register.length === 0;
+  drawMap(register);
+  fill("depot-rows", register.map((of) => {
+    const hops = of.hops.map(hopWords).filter(Boolean);
+    const row = make("tr", "",
+      make("td", "", of.depot, ...(of.own ? [make("small", "", "this one")] : [])),
+      make("td", "n", of.age_s < 1 ? "now" : `${age(of.age_s)} ago`),
+      make("td", "n", `${count(of.connections)} of ${count(of.connections_limit)}`),
+      make("td", "n", count(of.transfers)), make("td", "n", rate(of.rate_bps)),
+      make("td", "n", rate(of.highest_rate_bps)), make("td", "", hops.length ? hops.join("; ") : "–"));
+    row.dataset.key = of.depot;
+    return row;
+  }), "no-depots");
+  byId("forecasts").hidden = forecasts.length === 0;
+  fill("forecast-rows", forecasts.map(({ around, through, transfers, forecast_s: seconds }) => {
+    const row = make("tr", "", make("td", "", around), make("td", "", through || "no depot"),
+      make("td", "n", time(seconds * 1e6)), make("td", "n", count(transfers)));
+    row.dataset.key = `${around} ${through}`;
+    return row;
+  }), "no-forecasts");
+}
+
 function showCounts(status) {
   const refusals = [...status.refusals].sort((a, b) => b.requests - a.requests);
   fill("refusals", refusals.map((refusal) => make("tr", "",
@@ -336,6 +412,7 @@ function show(status) {
   showTransfers(status);
   showSums(status);
   showHops(status.hops);
+  showDepots(status);
   showCounts(status);
 }
 
@@ -363,4 +440,5 @@ async function poll() {
   }
   setTimeout(poll, EVERY_MS);
 }
+byId("land").setAttribute("d", LAND);
 poll();

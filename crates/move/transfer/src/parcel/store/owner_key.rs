@@ -8,7 +8,6 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    env,
     fs::{self, DirBuilder, File},
     io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, PermissionsExt},
@@ -35,9 +34,7 @@ pub fn default_owner_key() -> Result<PathBuf, Error> {
 
 /// Where longhaul keeps what outlasts a process: `longhaul` in `$XDG_STATE_HOME`, or in `~/.local/state`.
 pub(in crate::parcel) fn state_folder() -> Option<PathBuf> {
-    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || absolute("HOME").map(|home| home.join(".local/state"));
-    Some(absolute("XDG_STATE_HOME").or_else(home)?.join("longhaul"))
+    Some(host::state_directory()?.join("longhaul"))
 }
 
 impl OwnerKey {

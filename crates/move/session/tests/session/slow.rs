@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A route that becomes slow is left for another one, and nothing is lost or sent twice by more than a group.
+
+use super::{
+    bytes, listener, options, read_all, route,
+    wire::{Mishap, Wire},
+};
+use longhaul_session::{Options, Session};
+use protocol::DepotAddress;
+use route::{Attempt, AttemptEnd, Chooser, Destination, Floor, Plan};
+use std::{
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+use tokio::time::timeout;
+use units::{Bytes, Rate};
+
+/// Takes routes as they are listed, wants 8 Mb/s over half a second, and remembers how attempts end.
+#[derive(Debug, Default)]
+struct Demanding(Mutex<Vec<AttemptEnd>>);
+
+impl Chooser for Demanding {
+    fn plan(&self, _: &Destination, _: Option<Bytes>, chains: &[&[DepotAddress]]) -> Plan {
+        Plan::new((0..chains.len()).collect(), chains.len())
+    }
+
+    fn floor(&self, _: &Destination, _: &[DepotAddress], _: Option<Bytes>) -> Option<Floor> {
+        Some(Floor { rate: Rate::bits_per_second(8_000_000), over: Duration::from_millis(500) })
+    }
+
+    fn ended(&self, _: &Destination, _: &[DepotAddress], attempt: &Attempt) {
+        self.0.lock().unwrap().push(attempt.end);
+    }
+}
+
+/// Sends over two wires, of which the first passes 100 bytes a millisecond; how attempts ended, and connections of each.
+async fn send(change: impl FnOnce(&mut Options), length: usize) -> (Vec<AttemptEnd>, [u64; 2]) {
+    let listener = listener().await;
+    let slow = Wire::to(listener.local_addr(), |_| Mishap::Slow(100)).await;
+    let fast = Wire::to(listener.local_addr(), |_| Mishap::None).await;
+    let chooser = Arc::new(Demanding::default());
+    let mut settings = Options { chooser: Some(Arc::<Demanding>::clone(&chooser)), ..options() };
+    change(&mut settings);
+    let content = bytes(length, 7);
+    let session = Session::connect(vec![route(slow.address), route(fast.address)], settings);
+    let accept = async {
+        let accepted = listener.accept().await.accept(options()).await.unwrap();
+        accepted.end();
+        assert!(read_all(&accepted).await.unwrap() == content, "other bytes have arrived");
+        accepted.sent().await.unwrap();
+        accepted.closed().await.unwrap();
+    };
+    let send = async {
+        session.write(&content).await.unwrap();
+        session.end();
+        session.sent().await.unwrap();
+        assert_eq!(read_all(&session).await.unwrap(), b"");
+        session.settled().await;
+    };
+    timeout(Duration::from_secs(60), async { tokio::join!(accept, send) }).await.expect("it ends");
+    let ends = chooser.0.lock().unwrap().clone();
+    (ends, [slow, fast].map(|wire| wire.connections.load(Relaxed)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn session_leaves_a_slow_route() {
+    // 80 s by the first route.
+    let (ends, connections) = send(|_| (), 8_000_000).await;
+    assert_eq!(ends, [AttemptEnd::Stalled, AttemptEnd::Done]);
+    assert_eq!(connections, [1, 1]);
+}
+
+/// The rate is the sender's own wish.
+#[tokio::test(flavor = "multi_thread")]
+async fn limited_rate_is_no_slow_route() {
+    let limited = |options: &mut Options| options.limit_rate = Some(Rate::bits_per_second(400_000));
+    let (ends, connections) = send(limited, 100_000).await;
+    assert_eq!((ends, connections), (vec![AttemptEnd::LimitedByEnds], [1, 0]));
+}
