@@ -133,7 +133,7 @@ study-simulated: deps-test build
 	scripts/study 002-figure-3 --set 'sweep.vars.rate=["5gbit", "10gbit"]' --set vars.duration=120s
 
 deps-build:
-	$(INSTALL_MISSING) 'cc:gcc libc6-dev' clang:clang pkg-config:pkg-config \
+	$(INSTALL_MISSING) 'cc:gcc libc6-dev' clang:clang pkg-config:pkg-config protoc:protobuf-compiler \
 	    /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev
 
 deps-run:
@@ -160,6 +160,7 @@ deps-test: deps-build deps-run deps-deb
 	    rsync:rsync ncat:ncat iperf3:iperf3 /usr/sbin/sshd:openssh-server psql:postgresql-client \
 	    /usr/lib/postgresql:postgresql git:git node:nodejs go:golang-go javac:default-jdk-headless \
 	    unzip:unzip xxd:xxd tshark:tshark tcptrace:tcptrace libnftables.so.1:libnftables1 nft:nftables \
+	    etcd:etcd-server etcdctl:etcd-client \
 	    qemu-system-x86_64:qemu-system-x86 busybox:busybox-static depmod:kmod xz:xz-utils
 
 # What benches need besides, and what they build.

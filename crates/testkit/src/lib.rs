@@ -3,6 +3,7 @@
 
 pub mod captured;
 pub mod draft;
+pub mod etcd;
 pub mod fuzz;
 pub mod http_server;
 mod refusing;

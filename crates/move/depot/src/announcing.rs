@@ -11,6 +11,7 @@
 
 use crate::{
     admission::verdict::Grant,
+    announcing_in_etcd::InEtcd,
     config::{Config, Register},
     http::question,
     idle_pool::{self, Peer},
@@ -48,16 +49,20 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Tells and asks, for as long as the depot runs.
 pub(crate) async fn keep(shared: Arc<Shared>) {
+    let mut in_etcd = None;
     loop {
         let settings = shared.settings();
         let Some((register, keys)) =
             settings.config.register.as_ref().zip(settings.register.as_ref())
         else {
             shared.next_hops.registered.clear();
+            in_etcd = None;
             tokio::time::sleep(LOOK).await;
             continue;
         };
-        tell(&shared, &settings, register, keys);
+        let told = tell(&shared, &settings, register, keys);
+        let lease = Duration::from_secs(lifetime_s(register).into());
+        InEtcd::keep(&mut in_etcd, &shared, register, lease, told);
         ask_some(&shared, &settings, register, keys).await;
         tokio::time::sleep(register.every.into()).await;
     }
@@ -68,23 +73,38 @@ fn now() -> UnixTime {
 }
 
 /// Signs what there is to tell of this depot.
-fn tell(shared: &Shared, settings: &Settings, register: &Register, keys: &RegisterKeys) {
+fn tell(
+    shared: &Shared,
+    settings: &Settings,
+    register: &Register,
+    keys: &RegisterKeys,
+) -> Option<String> {
     let (signed, config) = (now(), &settings.config);
-    let seconds = Duration::from(register.every).as_secs() as u32 * ROUNDS;
     let own = Announcement {
         address: register.address.clone(),
         place: register.place,
         signed,
-        expires: signed.plus(seconds.max(LEAST_S)),
+        expires: signed.plus(lifetime_s(register)),
         load: own_load(shared, config),
         admits: Some(config.allow.upstreams.iter().map(ToString::to_string).collect()),
         hops: hops(shared, config, &register.address),
     };
     shared.next_hops.registered.tidy(&keys.trusted(), signed);
     match own.clone().sign(&keys.own) {
-        Ok(token) => shared.next_hops.registered.tell(token, own),
-        Err(error) => tracing::error!(%error, "this depot cannot tell of itself"),
+        Ok(token) => {
+            shared.next_hops.registered.tell(token.clone(), own);
+            Some(token)
+        }
+        Err(error) => {
+            tracing::error!(%error, "this depot cannot tell of itself");
+            None
+        }
     }
+}
+
+/// For how long an announcement counts.
+fn lifetime_s(register: &Register) -> u32 {
+    (Duration::from(register.every).as_secs() as u32 * ROUNDS).max(LEAST_S)
 }
 
 /// What was seen of connections to depots that have told of themselves.

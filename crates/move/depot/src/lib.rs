@@ -22,7 +22,7 @@
 //!   peer_load      other depots that take clients when this one is full (`sibling_loads`)
 //!   failover_routes  routes around depots that fail
 //!   detour_checks  which depots of these are up
-//!   announcing     what depots tell each other of themselves (`registered`, `register_keys`)
+//!   announcing     what depots tell each other of themselves (`registered`, `register_keys`, `announcing_in_etcd`)
 //!   warm           connections to next depots, open ahead of need (`next_depots`)
 //!   upkeep         what is done once a second
 //!   host_findings  settings of the host that slow the start of transfers
@@ -38,6 +38,7 @@
 mod acceptor;
 mod admission;
 mod announcing;
+mod announcing_in_etcd;
 mod buffers;
 mod certificate;
 mod client;

@@ -2,6 +2,7 @@
 //! What this depot has heard of others, and told of itself.
 
 use protocol::{
+    DepotAddress,
     announcement::Announcement,
     ticket::{KeySet, UnixTime},
 };
@@ -21,6 +22,18 @@ impl Registered {
     /// Others tell this. Says how many of it do not count.
     pub(crate) fn hear(&self, told: &Told, keys: &KeySet, now: UnixTime) -> usize {
         self.known().hear_all(told, keys, now)
+    }
+
+    /// One of them tells this, or somebody for it.
+    pub(crate) fn hear_one(&self, token: &str, keys: &KeySet, now: UnixTime) {
+        if let Err(error) = self.known().hear(token, keys, now) {
+            tracing::debug!(%error, "an announcement does not count");
+        }
+    }
+
+    /// A depot is there no more.
+    pub(crate) fn forget(&self, depot: &DepotAddress) {
+        self.known().forget(depot);
     }
 
     /// Forgets what counts no more.

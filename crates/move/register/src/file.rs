@@ -3,7 +3,8 @@
 //!
 //! ```toml
 //! ask = ["https:paris.example.org"]       # depots that tell of others; optional
-//! trust = "depots.jwks"                   # whose announcements count: a path from here; with `ask`
+//! trust = "depots.jwks"                   # whose announcements count: a path from here; with `ask` or `etcd`
+//! etcd.endpoints = ["http://e1:2379"]     # where depots of many sites tell of themselves; optional (crate etcd)
 //!
 //! [[depot]]
 //! address = "https:rome.example.org"      # [https:]HOST[:PORT]
@@ -40,6 +41,7 @@ pub struct Listed {
 pub struct RegisterFile {
     pub(crate) path: PathBuf,
     pub(crate) ask: Vec<DepotAddress>,
+    pub(crate) etcd: Option<etcd::Settings>,
     pub(crate) keys: KeySet,
     pub(crate) depots: Vec<Listed>,
 }
@@ -50,6 +52,7 @@ struct Document {
     #[serde(default)]
     ask: Vec<DepotAddress>,
     trust: Option<PathBuf>,
+    etcd: Option<etcd::Settings>,
     #[serde(default)]
     depot: Vec<Listed>,
 }
@@ -61,12 +64,12 @@ impl RegisterFile {
     /// The text names the file, and the line if one line is wrong.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         settings_file::read(path, |document: Document| {
-            let Document { ask, trust, depot: depots } = document;
-            check(&ask, trust.is_some(), &depots)?;
+            let Document { ask, trust, etcd, depot: depots } = document;
+            check(&ask, etcd.as_ref(), trust.is_some(), &depots)?;
             let directory = path.parent().unwrap_or(Path::new(""));
             let keys = trust.map(|file| read_keys(&directory.join(file))).transpose()?;
             let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-            Ok(Self { path, ask, keys: keys.unwrap_or_default(), depots })
+            Ok(Self { path, ask, etcd, keys: keys.unwrap_or_default(), depots })
         })
     }
 
@@ -79,21 +82,31 @@ impl RegisterFile {
     }
 }
 
-fn check(ask: &[DepotAddress], has_keys: bool, depots: &[Listed]) -> Result<(), String> {
-    let counts = if ask.is_empty() { 1..=MOST } else { 0..=MOST };
+fn check(
+    ask: &[DepotAddress],
+    etcd: Option<&etcd::Settings>,
+    has_keys: bool,
+    depots: &[Listed],
+) -> Result<(), String> {
+    etcd.map_or(Ok(()), etcd::Settings::check)?;
+    let asks = !ask.is_empty() || etcd.is_some();
+    let counts = if asks { 0..=MOST } else { 1..=MOST };
     if !counts.contains(&depots.len()) {
         return Err(format!("it lists {} depots; expected 1 to {MOST} [[depot]]", depots.len()));
     }
     if ask.len() > MOST {
         return Err(format!("`ask` has {} depots; at most {MOST} are asked", ask.len()));
     }
-    match (ask.is_empty(), has_keys) {
-        (false, false) => {
+    match (asks, has_keys) {
+        (true, false) => {
             return Err(
-                "`ask` needs `trust`: the keys of the depots whose announcements count".to_owned()
+                "`ask` and `etcd` need `trust`: the keys of the depots whose announcements count"
+                    .to_owned(),
             );
         }
-        (true, true) => return Err("`trust` is for what the depots of `ask` tell".to_owned()),
+        (false, true) => {
+            return Err("`trust` is for what the depots of `ask` or etcd tell".to_owned());
+        }
         _ => {}
     }
     let mut seen = HashSet::new();
@@ -146,7 +159,9 @@ mod tests {
             ("", "expected 1 to 12"),
             (depots.as_str(), "it lists 13 depots"),
             (asked.as_str(), "`ask` has 13 depots"),
-            ("ask = [\"a\"]", "`ask` needs `trust`"),
+            ("ask = [\"a\"]", "need `trust`"),
+            ("etcd.endpoints = [\"http://e:1\"]", "need `trust`"),
+            ("trust = \"depots.jwks\"\netcd.endpoints = [\"e:1\"]", "is not http[s]://"),
             ("trust = \"depots.jwks\"\n[[depot]]\naddress = \"a\"", "`trust` is for"),
             ("ask = [\"a\"]\ntrust = \"missing.jwks\"", "missing.jwks: No such file"),
             ("ask = [\"a\"]\ntrust = \"depots.toml\"", "no public key"),

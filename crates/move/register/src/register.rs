@@ -63,7 +63,7 @@ impl RegisterFile {
     /// # Errors
     /// No runtime can be set up.
     pub fn look_up(&self, ca: Option<&Path>) -> io::Result<Register> {
-        if self.ask.is_empty() {
+        if self.ask.is_empty() && self.etcd.is_none() {
             return Ok(self.register(&Known::default(), AsOf::File, now()));
         }
         self.look_up_after(Last::of(&self.path), ca)
@@ -97,7 +97,7 @@ impl RegisterFile {
         Ok(self.register(&known, AsOf::Told { at: now }, now))
     }
 
-    /// What the depots tell that are asked, and why others tell nothing.
+    /// What etcd and the depots tell that are asked, and why others tell nothing.
     async fn ask_all(&self, ca: Option<&Path>) -> (Vec<Told>, String) {
         let dialer = Arc::new(FirstHopDialer::new(ca.map(Path::to_owned)));
         let mut asked = JoinSet::new();
@@ -106,6 +106,12 @@ impl RegisterFile {
             asked.spawn(async move {
                 let told = ask(&dialer, &depot, ASK_TIME).await;
                 told.map_err(|why| format!("{depot}: {why}"))
+            });
+        }
+        if let Some(etcd) = self.etcd.clone() {
+            asked.spawn(async move {
+                let listed = etcd::list(&etcd, ASK_TIME).await;
+                listed.map(|depots| Told { depots }).map_err(|why| why.to_string())
             });
         }
         let (mut told, mut why) = (Vec::new(), Vec::new());
@@ -208,7 +214,8 @@ mod tests {
     fn file(ask: &[String], keys: KeySet) -> RegisterFile {
         let ask = ask.iter().map(|depot| depot.parse().unwrap()).collect();
         let written = Listed { address: "written".parse().unwrap(), place: None };
-        RegisterFile { path: PathBuf::from("/x/depots.toml"), ask, keys, depots: vec![written] }
+        let (path, etcd) = (PathBuf::from("/x/depots.toml"), None);
+        RegisterFile { path, ask, etcd, keys, depots: vec![written] }
     }
 
     fn names(register: &Register) -> Vec<String> {

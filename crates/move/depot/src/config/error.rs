@@ -25,6 +25,9 @@ pub enum ConfigError {
     /// There is no address to listen on.
     #[error("`listen` is empty: give at least one address, as in \"0.0.0.0:3880\"")]
     NoListener,
+    /// Something in `[register]` is wrong.
+    #[error("`register`: {0}")]
+    Register(String),
     /// TLS without what it needs.
     #[error(
         "`tls.certificate` and `tls.key` belong together, and `tls.listen` needs them, or a [[site]] with its own: \

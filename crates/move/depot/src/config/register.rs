@@ -20,6 +20,9 @@ pub struct Register {
     pub key: PathBuf,
     /// The keys of the depots that it believes (JWK Set). Each has the depot's address as its name. Read again when it changes.
     pub trust: PathBuf,
+    /// Where depots of many sites tell of themselves, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<etcd::Settings>,
     /// How often it tells, and asks others.
     #[serde(default = "Register::every")]
     pub every: Duration,
@@ -32,9 +35,10 @@ impl Register {
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let times = Duration::from_secs(1)..=Duration::from_secs(300);
-        if times.contains(&self.every) {
-            return Ok(());
+        if !times.contains(&self.every) {
+            return Err(ConfigError::range("register.every", &self.every, "1s to 5min"));
         }
-        Err(ConfigError::range("register.every", &self.every, "1s to 5min"))
+        let checked = self.etcd.as_ref().map_or(Ok(()), etcd::Settings::check);
+        checked.map_err(ConfigError::Register)
     }
 }

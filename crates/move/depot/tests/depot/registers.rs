@@ -19,7 +19,7 @@ use std::{
     time::SystemTime,
 };
 use tempfile::TempDir;
-use testkit::until;
+use testkit::{etcd::Etcd, until};
 
 /// Depots with keys that all trust.
 struct Depots {
@@ -48,6 +48,11 @@ fn key_set<'s>(signers: impl IntoIterator<Item = &'s Signer>) -> String {
 impl Depots {
     /// Each is trusted by all; `also` are trusted addresses, whose keys are of seeds from 100 on.
     fn start(count: u8, also: &[SocketAddr]) -> Self {
+        Self::start_with(count, also, |_| String::new())
+    }
+
+    /// Each with more settings of its register.
+    fn start_with(count: u8, also: &[SocketAddr], more: impl Fn(u8) -> String) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = |n: u8| directory.path().join(format!("{n}.toml"));
         let depots: Vec<Daemon> =
@@ -61,10 +66,11 @@ impl Depots {
             let key = directory.path().join(format!("{n}.pem"));
             fs::write(&key, signer.to_pem()).unwrap();
             let register = format!(
-                "register = {{ address = \"{}\", place = [{n}, 0], key = \"{}\", trust = \"{}\", every = \"1s\" }}",
+                "register = {{ address = \"{}\", place = [{n}, 0], key = \"{}\", trust = \"{}\", every = \"1s\"{} }}",
                 depot.address,
                 key.display(),
-                trust.display()
+                trust.display(),
+                more(n)
             );
             depot.read_again(&file(n), &settings(&register));
         }
@@ -209,4 +215,39 @@ fn liar_among_the_trusted_speaks_for_itself_alone() {
         until("it tells still", || age().is_some_and(|age| age <= 2.0));
         assert_eq!(heard(first, &keys).len(), 3);
     }
+}
+
+/// They cannot ask each other, and hear of each other in etcd all the same: also after it was away, and not of what others write there.
+#[test]
+fn depots_meet_in_etcd() {
+    let mut etcd = Etcd::start();
+    let address = etcd.address;
+    let in_etcd = |_| format!(", etcd = {{ endpoints = [\"http://{address}\"] }}");
+    let mut depots = Depots::start_with(2, &[], in_etcd);
+    let keys = depots.keys();
+    for n in 0..2 {
+        let file = depots.file(&format!("{n}.toml"));
+        let settings = fs::read_to_string(&file).unwrap();
+        let closed = settings.replace("upstreams = [\"127.0.0.0/8:*\", ", "upstreams = [");
+        depots.depots[usize::from(n as u8)].read_again(&file, &closed);
+    }
+    for depot in &depots.depots {
+        until("both are heard", || heard(depot, &keys).len() == 2);
+    }
+    // What nobody has signed, and what is signed for another.
+    let stranger = signer("127.0.0.1:9".parse().unwrap(), 77);
+    etcd.put("127.0.0.1:9", &stranger.public_set().replace(['\n', ' '], ""));
+    let second = told(&depots.depots[1]);
+    etcd.put("127.0.0.1:8", &second[0]);
+    etcd.stop();
+    let gone = depots.depots.pop().unwrap().authority();
+    let left = &depots.depots[0];
+    assert_eq!(heard(left, &keys).len(), 2, "what is known stays known");
+    etcd.start_again();
+    // As at the end of its lease, which is 30 s.
+    etcd.delete(&gone);
+    until("the one that has gone is gone", || !heard(left, &keys).contains(&gone));
+    let own = left.authority();
+    until("the other one is there again", || etcd.get(&own).is_some());
+    assert_eq!(heard(left, &keys), [own]);
 }
