@@ -330,7 +330,7 @@ fn status_text(memory: &Memory, now_s: f64) -> String {
             let ago_s = path.last_s().map_or(0.0, |last_s| (now_s - last_s).max(0.0));
             let avoided_s = path.avoided_until_s() - now_s;
             let remark = if avoided_s > 0.0 {
-                format!("failed, left alone for {}", seconds(avoided_s))
+                format!("  left alone for {}: it has failed or was slow", seconds(avoided_s))
             } else {
                 String::new()
             };

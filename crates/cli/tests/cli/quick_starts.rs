@@ -138,6 +138,14 @@ fn slow_transfer_is_explained_as_printed() {
 }
 
 #[test]
+fn routes_by_forecast_work_as_printed() {
+    let _named = default_network();
+    let _turn = one_of_two();
+    let _down = Down;
+    follow(&["start/routes.md"]);
+}
+
+#[test]
 fn comparison_works_as_printed() {
     let _turn = one_of_two();
     follow(&["start/compare.md"]);

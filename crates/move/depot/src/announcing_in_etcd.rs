@@ -3,7 +3,7 @@
 //!
 //! Signatures count here as elsewhere. If etcd is away, what is known stays until it expires, and the rounds of questions go on.
 
-use crate::{config::Register, state::Shared};
+use crate::{config::Register, register_keys::RegisterKeys, state::Shared};
 use etcd::Change;
 use std::{
     sync::{Arc, Weak},
@@ -69,7 +69,7 @@ impl InEtcd {
 fn heard(shared: &Weak<Shared>, change: Change) {
     let Some(shared) = shared.upgrade() else { return };
     let settings = shared.settings();
-    let Some(keys) = settings.register.as_ref().map(|keys| keys.trusted()) else { return };
+    let Some(keys) = settings.register.as_ref().map(RegisterKeys::trusted) else { return };
     let (registered, now) = (&shared.next_hops.registered, SystemTime::now().into());
     match change {
         Change::All(values) => {

@@ -7,7 +7,7 @@ use crate::{
     read,
     settings::{Error, Settings},
 };
-use etcd_client::{EventType, WatchOptions, WatchResponse};
+use etcd_client::{Event, EventType, KeyValue, WatchOptions, WatchResponse};
 use tokio::time::sleep;
 
 /// What has changed.
@@ -52,14 +52,13 @@ async fn watch(
     stood: &mut bool,
 ) -> Result<Never, Error> {
     let mut client = settings.connect().await?;
-    let known = match *revision {
-        Some(known) => known,
-        None => {
-            let (values, known) = all(&mut client, &settings.prefix).await?;
-            tell(Change::All(values));
-            *revision = Some(known);
-            known
-        }
+    let known = if let Some(known) = *revision {
+        known
+    } else {
+        let (values, known) = all(&mut client, &settings.prefix).await?;
+        tell(Change::All(values));
+        *revision = Some(known);
+        known
     };
     let options = WatchOptions::new().with_prefix().with_start_revision(known + 1);
     let mut changes = client.watch(settings.prefix.as_str(), Some(options)).await?;
@@ -78,8 +77,7 @@ async fn watch(
         }
         take(&answer, &settings.prefix, tell);
         // Events of one revision come in one answer.
-        let last =
-            answer.events().iter().filter_map(|event| event.kv()).map(|kv| kv.mod_revision());
+        let last = answer.events().iter().filter_map(Event::kv).map(KeyValue::mod_revision);
         *revision = last.max().max(*revision);
     }
 }

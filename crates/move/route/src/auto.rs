@@ -41,7 +41,7 @@ const AVOID: Duration = Duration::from_secs(30);
 const USUAL_BYTES: u64 = 64 << 20;
 /// A transfer that is so many times slower than its forecast, and than that of another route, goes on by that.
 const SLOWER: f64 = 2.0;
-/// Over so long it is watched, in seconds: half of its forecast, within these.
+/// Over so long it is watched, in seconds: its forecast, within these. Slow start is over by then.
 const LEAST_LOOK_S: f64 = 2.0;
 const MOST_LOOK_S: f64 = 15.0;
 /// How long what was read of earlier transfers serves those that cannot wait.
@@ -273,7 +273,7 @@ impl Chooser for Auto {
         let others = assessed.iter().filter(|of| of.key != route && of.avoided_until_s.is_none());
         let other_s = others.map(|of| of.forecast.seconds).fold(f64::INFINITY, f64::min);
         let bps = request.bytes as f64 * 8.0 / (SLOWER * own_s.max(other_s));
-        let over = Duration::from_secs_f64((own_s / 2.0).clamp(LEAST_LOOK_S, MOST_LOOK_S));
+        let over = Duration::from_secs_f64(own_s.clamp(LEAST_LOOK_S, MOST_LOOK_S));
         other_s.is_finite().then(|| Floor { rate: Rate::bits_per_second(bps as u64), over })
     }
 

@@ -50,6 +50,9 @@ pub trait Chooser: Debug + Send + Sync {
 /// What a chooser does before it plans.
 pub type Prepared<'p> = Pin<Box<dyn Future<Output = ()> + Send + 'p>>;
 
+/// So many slow routes a transfer leaves. Then something else than its routes is slow.
+pub const MOST_LEFT: u32 = 2;
+
 /// How slow a transfer may become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Floor {

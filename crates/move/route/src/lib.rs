@@ -34,7 +34,7 @@ mod table;
 
 pub use auto::{Auto, AutoSettings, Found, PROBE_TIME};
 pub use chain::{ChainTextError, read_chain};
-pub use choice::{AsWritten, Attempt, AttemptEnd, Chooser, Floor, Plan, Prepared};
+pub use choice::{AsWritten, Attempt, AttemptEnd, Chooser, Floor, MOST_LEFT, Plan, Prepared};
 pub use destination::{Destination, Match, MatchError};
 pub use dial::FirstHopDialer;
 pub use overlay::{Assessed, Basis, Candidate, Claim, Decision, Memory, Why};

@@ -4,7 +4,7 @@
 //! A route by which the other end was reached stays in use when its connection is lost.
 
 use crate::{error::Loss, route::Route};
-use ::route::{Attempt, AttemptEnd, Chooser, Destination, Floor};
+use ::route::{Attempt, AttemptEnd, Chooser, Destination, Floor, MOST_LEFT};
 use protocol::DepotAddress;
 use relay::dial::FaultSource;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ pub(crate) struct Rounds {
     /// Of this round.
     order: Vec<usize>,
     at: usize,
+    /// Routes that were left since they were slow.
+    left: u32,
 }
 
 impl Rounds {
@@ -33,7 +35,7 @@ impl Rounds {
         let (to, order) = (routes[0].destination(), Vec::new());
         let listed: Vec<_> = chains.iter().map(Vec::as_slice).collect();
         chooser.prepare(&to, &listed).await;
-        let mut rounds = Self { to, bytes, chains, chooser, order, at: 0 };
+        let mut rounds = Self { to, bytes, chains, chooser, order, at: 0, left: 0 };
         rounds.begin();
         rounds
     }
@@ -51,12 +53,13 @@ impl Rounds {
 
     /// An attempt by the route in use has ended.
     pub(crate) fn ended(&mut self, attempt: &Attempt) {
+        self.left += u32::from(attempt.end == AttemptEnd::Stalled);
         self.chooser.ended(&self.to, &self.chains[self.order[self.at]], attempt);
     }
 
     /// How slow the route in use may become. The last one of a round may be as slow as it is.
     pub(crate) fn floor(&self) -> Option<Floor> {
-        self.order.get(self.at + 1)?;
+        self.order.get(self.at + 1).filter(|_| self.left < MOST_LEFT)?;
         self.chooser.floor(&self.to, &self.chains[self.index()], self.bytes)
     }
 

@@ -4,7 +4,7 @@
 use crate::{Error, Progress};
 use protocol::{Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme};
 use reqwest::Url;
-use route::{Attempt, AttemptEnd, Chooser, Destination, Floor, RouteTable};
+use route::{Attempt, AttemptEnd, Chooser, Destination, Floor, MOST_LEFT, RouteTable};
 use std::time::{Duration, Instant};
 use units::Bytes;
 
@@ -22,6 +22,8 @@ pub(crate) struct Ways {
     before: u64,
     /// Whether one that has failed since the first was used may do better later.
     may_help: bool,
+    /// Ways that were left since they were slow.
+    left: u32,
     /// How slow the way in use may become, and what is watched for that.
     floor: Option<Watched>,
 }
@@ -90,7 +92,8 @@ impl Ways {
     }
 
     fn new(to: Option<Destination>, all: Vec<Way>) -> Self {
-        Self { to, all, at: 0, begun: Instant::now(), before: 0, may_help: false, floor: None }
+        let (at, before, left, may_help) = (0, 0, 0, false);
+        Self { to, all, at, begun: Instant::now(), before, may_help, left, floor: None }
     }
 
     /// Where the first request goes.
@@ -110,7 +113,8 @@ impl Ways {
 
     /// The file comes, with so many bytes in all. By the last way it may be as slow as it is.
     pub(crate) fn watch(&mut self, chooser: &dyn Chooser, held: u64, total: Option<u64>) {
-        let Some(to) = self.to.as_ref().filter(|_| self.at + 1 < self.all.len()) else { return };
+        let has_another = self.at + 1 < self.all.len() && self.left < MOST_LEFT;
+        let Some(to) = self.to.as_ref().filter(|_| has_another) else { return };
         let floor = chooser.floor(to, &self.all[self.at].depots, total.map(Bytes::new));
         self.floor = floor.map(|floor| Watched { floor, since: Instant::now(), held });
     }
@@ -154,6 +158,7 @@ impl Ways {
             Error::Stalled(_) => AttemptEnd::Stalled,
             _ => AttemptEnd::Refused,
         };
+        self.left += u32::from(end == AttemptEnd::Stalled);
         self.ended(chooser, progress, end);
         self.may_help |= may_help;
         self.at = (self.at + 1) % self.all.len();
