@@ -172,14 +172,14 @@ fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a register rests on.
+/// Source and age of a register.
 fn as_of(as_of: &AsOf) -> Value {
     match as_of {
         AsOf::File => json!({ "from": "file" }),
-        AsOf::Told { at } => json!({ "from": "depots", "unix_s": at.seconds() }),
-        AsOf::Old { at, why } => {
+        AsOf::Announced { at } => json!({ "from": "announcements", "unix_s": at.seconds() }),
+        AsOf::Stale { at, why } => {
             let unix_s = at.map(UnixTime::seconds);
-            json!({ "from": "last", "unix_s": unix_s, "why": why })
+            json!({ "from": "cache", "unix_s": unix_s, "why": why })
         }
     }
 }

@@ -116,17 +116,17 @@ impl Registered {
 
     /// What chooses among them.
     pub fn auto(&self, ca: Option<&Path>, timeout: Duration) -> Auto {
-        let told = self.register.announcements().to_vec();
-        Auto::new(AutoSettings { ca: ca.map(Path::to_owned), timeout, told, mark: None })
+        let (ca, announcements) = (ca.map(Path::to_owned), self.register.announcements().to_vec());
+        Auto::new(AutoSettings { ca, timeout, announcements, mark: None })
     }
 }
 
-/// What a user is to know of a register whose depots do not answer.
+/// Warning about a register whose sources do not respond.
 pub fn warning(as_of: &AsOf) -> Option<String> {
-    let AsOf::Old { at, why } = as_of else { return None };
+    let AsOf::Stale { at, why } = as_of else { return None };
     Some(match at {
-        Some(at) => format!("the register of depots is as of {at}, since none answers: {why}"),
-        None => format!("the register has only the depots of its file: {why}"),
+        Some(at) => format!("announcements of depots are from {at}, as no source responds: {why}"),
+        None => format!("only the depots of the register file are used: {why}"),
     })
 }
 
@@ -161,8 +161,8 @@ pub fn table(via: &[String], to: &[Match], ca: Option<&Path>) -> Result<RouteTab
     Ok(match Via::read(via, ca)? {
         Via::Written(chains) => RouteTable::through(chains, to),
         Via::Auto(registered) => {
-            let told = registered.register.announcements();
-            RouteTable::through(registered.chains(), to).by_forecast(told)
+            let announcements = registered.register.announcements();
+            RouteTable::through(registered.chains(), to).by_forecast(announcements)
         }
     })
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul depot keygen`: the key with which a depot signs what it tells of itself.
+//! `longhaul depot keygen`: the key that signs a depot's announcements.
 
 use crate::{failure::Failure, key_files, random::random};
 use clap::Args;
@@ -11,14 +11,14 @@ Examples:
   longhaul depot keygen https:paris.example.org paris.pem --public depots.jwks
   longhaul depot keygen tokyo.example.net:3880 tokyo.pem --add-to depots.jwks";
 
-/// Make a key with which a depot signs what it tells of itself.
+/// Make a key that signs a depot's announcements.
 ///
 /// Writes the private key, for register.key of this depot, to a new file that only its owner can read. Prints the public
 /// key as a JWK Set, for register.trust of all depots and `trust` of clients' registers.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct KeygenArgs {
-    /// Address of the depot, as in its register.address: the key counts for this one alone
+    /// Address of the depot, as in its register.address; the key is only valid for it
     #[arg(value_name = "[https:]HOST[:PORT]")]
     address: DepotAddress,
     /// New file for the private key (PEM, PKCS #8); an existing file is never overwritten
@@ -35,6 +35,6 @@ pub fn run(args: &KeygenArgs) -> Result<(), Failure> {
     let signer = Signer::from_seed(random()?).map_err(Failure::failed)?;
     let signer = signer.named(&args.address.to_string());
     key_files::write_pair(&signer, &args.key, args.public.as_deref(), args.add_to.as_deref())?;
-    errln!("private key: {}; it speaks for {}", args.key.display(), args.address);
+    errln!("private key: {}; key name: {}", args.key.display(), args.address);
     Ok(())
 }

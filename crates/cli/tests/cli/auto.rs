@@ -267,7 +267,7 @@ fn mistakes_are_named() {
 
 /// The depot that is there, not the one that is not; and a table of rules, for which nothing has to be probed.
 #[test]
-fn tickets_and_rules_take_depots_of_the_register() {
+fn tickets_and_intercept_rules_use_the_register() {
     let overlay = Overlay::start();
     let (via, key, url) = (overlay.via(), overlay.key(), overlay.server.url("/f"));
     let made = overlay.output(&["ticket", "make", &url, "--key", &key, "--via", &via]);
@@ -286,9 +286,9 @@ fn tickets_and_rules_take_depots_of_the_register() {
     assert!(rules.status.success(), "{}", text(&rules.stderr));
 }
 
-/// Depots that tell each other, a client that asks one of them, and the last known state once none answers.
+/// Depots exchange announcements, a client queries one of them, and uses its cache once none responds.
 #[test]
-fn depots_are_found_by_asking_one() {
+fn client_discovers_depots_and_caches_them() {
     let home = tempfile::tempdir().unwrap();
     let file = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
     let addresses: Vec<String> = (0..2).map(|_| free_address()).collect();
@@ -344,8 +344,8 @@ fn depots_are_found_by_asking_one() {
         fs::write(&file, told.to_string()).unwrap();
     }
     let (all, from, said) = probe(&last);
-    assert_eq!((all, from), (json!(2), json!("last")), "{said}");
-    assert!(said.contains("the register of depots is as of "), "{said}");
+    assert_eq!((all, from), (json!(2), json!("cache")), "{said}");
+    assert!(said.contains("announcements of depots are from "), "{said}");
 }
 
 /// An address of this machine at which nothing listens now.

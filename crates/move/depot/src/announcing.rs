@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Depots tell each other of themselves: where they are, how busy, what they admit, and how their connections to others do.
+//! Announces this depot to others, and queries their announcements.
 //!
-//! Each `register.every` a depot signs what it tells of itself, and asks three of the depots that it believes, by chance, for all that
-//! they have heard (`GET /lh1/depots`). So what one tells reaches all after a few rounds, however many they are, and no depot is needed
-//! by all others.
+//! Each round (`register.every`) the depot signs its announcement, and queries three random trusted depots for all announcements that
+//! they have (`GET /lh1/depots`). So an announcement reaches all N depots in about log4 N rounds, without a central server.
 //!
-//! Threats. Whoever answers may send anything: at most one list of bounded size is read from each in a round, and only what the depot
-//! in question has signed counts. Only depots of `register.trust` are asked, and only where `allow.upstreams` lets connections go.
-//! Clients alone are answered, as with the load.
+//! Threats. A queried depot may send anything: one list of bounded size is read from each in a round, and only announcements with a
+//! valid signature are stored. Only depots of `register.trust` are queried, and only if `allow.upstreams` admits them. Only clients
+//! get a response, as for the load.
 
 use crate::{
     admission::verdict::Grant,
@@ -27,7 +26,7 @@ use protocol::{
     announcement::{ANNOUNCEMENTS, Announcement, HopFacts, MAX_ANNOUNCEMENTS_BODY},
     ticket::UnixTime,
 };
-use register::Told;
+use register::AnnouncementList;
 use relay::Side;
 use std::{
     sync::Arc,
@@ -35,19 +34,19 @@ use std::{
 };
 use tokio::{task::JoinSet, time::timeout};
 
-/// How many depots are asked in a round.
-const ASKED: usize = 3;
-/// For so many rounds an announcement counts, and at least so many seconds.
+/// Number of queried depots in a round.
+const QUERIED: usize = 3;
+/// Validity of an announcement: a number of rounds, and a minimum in seconds.
 const ROUNDS: u32 = 6;
 const LEAST_S: u32 = 30;
-/// The least that was sent to a hop for its losses to be told, in bytes.
-const TOLD_FROM: u64 = 4 << 20;
+/// Minimum number of sent bytes for which losses of a hop are announced.
+const LEAST_SENT: u64 = 4 << 20;
 /// A segment's payload, in bytes.
 const SEGMENT: u64 = 1448;
-/// How often the configuration is looked at where there is no `[register]`.
+/// Interval of checks for a `[register]` while there is none.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Tells and asks, for as long as the depot runs.
+/// Runs rounds while the depot runs.
 pub(crate) async fn keep(shared: Arc<Shared>) {
     let mut in_etcd = None;
     loop {
@@ -55,15 +54,15 @@ pub(crate) async fn keep(shared: Arc<Shared>) {
         let Some((register, keys)) =
             settings.config.register.as_ref().zip(settings.register.as_ref())
         else {
-            shared.next_hops.registered.clear();
+            shared.next_hops.announcements.clear();
             in_etcd = None;
             tokio::time::sleep(LOOK).await;
             continue;
         };
-        let told = tell(&shared, &settings, register, keys);
+        let announced = announce(&shared, &settings, register, keys);
         let lease = Duration::from_secs(lifetime_s(register).into());
-        InEtcd::keep(&mut in_etcd, &shared, register, lease, told);
-        ask_some(&shared, &settings, register, keys).await;
+        InEtcd::keep(&mut in_etcd, &shared, register, lease, announced);
+        query_some(&shared, &settings, register, keys).await;
         tokio::time::sleep(register.every.into()).await;
     }
 }
@@ -72,8 +71,8 @@ fn now() -> UnixTime {
     SystemTime::now().into()
 }
 
-/// Signs what there is to tell of this depot.
-fn tell(
+/// Signs and stores this depot's announcement, and returns its token.
+fn announce(
     shared: &Shared,
     settings: &Settings,
     register: &Register,
@@ -89,27 +88,27 @@ fn tell(
         admits: Some(config.allow.upstreams.iter().map(ToString::to_string).collect()),
         hops: hops(shared, config, &register.address),
     };
-    shared.next_hops.registered.tidy(&keys.trusted(), signed);
+    shared.next_hops.announcements.expire(&keys.trusted(), signed);
     match own.clone().sign(&keys.own) {
         Ok(token) => {
-            shared.next_hops.registered.tell(token.clone(), own);
+            shared.next_hops.announcements.insert_own(token.clone(), own);
             Some(token)
         }
         Err(error) => {
-            tracing::error!(%error, "this depot cannot tell of itself");
+            tracing::error!(%error, "cannot sign an announcement");
             None
         }
     }
 }
 
-/// For how long an announcement counts.
+/// Validity of an announcement, in seconds.
 fn lifetime_s(register: &Register) -> u32 {
     (Duration::from(register.every).as_secs() as u32 * ROUNDS).max(LEAST_S)
 }
 
-/// What was seen of connections to depots that have told of themselves.
+/// Statistics of connections to announced depots, used ones first.
 fn hops(shared: &Shared, config: &Config, own: &DepotAddress) -> Vec<HopFacts> {
-    let others = shared.next_hops.registered.announcements();
+    let others = shared.next_hops.announcements.all();
     let seen = shared.observer.read().counters.hops;
     let limits = idle_pool::limits_of(&config.idle_connections);
     let facts = |to: DepotAddress| {
@@ -118,7 +117,7 @@ fn hops(shared: &Shared, config: &Config, own: &DepotAddress) -> Vec<HopFacts> {
         let peer = Peer { next: &to.authority, scheme: to.scheme, protocol: Protocol::Http };
         let key = idle_pool::key_of(peer, Grant::Rules);
         let warm = shared.next_hops.pool.standing(&key, limits);
-        let loss = seen.filter(|hop| hop.up_bytes >= TOLD_FROM).map(|hop| {
+        let loss = seen.filter(|hop| hop.up_bytes >= LEAST_SENT).map(|hop| {
             let segments = hop.up_bytes / SEGMENT;
             (hop.retransmitted_segments as f64 / segments as f64).min(1.0)
         });
@@ -132,13 +131,13 @@ fn hops(shared: &Shared, config: &Config, own: &DepotAddress) -> Vec<HopFacts> {
     };
     let others = others.into_iter().map(|it| it.address).filter(|to| to != own);
     let mut hops: Vec<HopFacts> = others.map(facts).collect();
-    // Those that are used come first: not all may fit.
+    // Not all may fit.
     hops.sort_by_key(|hop| (hop.warm == 0, hop.rtt_us.is_none()));
     hops
 }
 
-/// Asks some of the depots that are believed what they have heard.
-async fn ask_some(
+/// Queries some trusted depots for their announcements.
+async fn query_some(
     shared: &Arc<Shared>,
     settings: &Arc<Settings>,
     register: &Register,
@@ -150,42 +149,46 @@ async fn ask_some(
         .filter_map(|name| name.parse().ok())
         .filter(|depot| *depot != register.address)
         .collect();
-    let mut asked = JoinSet::new();
-    for _ in 0..ASKED.min(others.len()) {
-        // Without random bits always the same ones.
+    let mut queries = JoinSet::new();
+    for _ in 0..QUERIED.min(others.len()) {
+        // Without random bits the same depots are queried each time.
         let random = host::random().map_or(0, u64::from_ne_bytes);
         let depot = others.swap_remove((random % others.len() as u64) as usize);
         let (shared, settings) = (Arc::clone(shared), Arc::clone(settings));
         let time = Duration::from(register.every);
-        asked.spawn(async move {
-            let told = timeout(time, ask(&depot, &settings, &shared)).await;
-            let late = |_| Err("it does not answer in time".to_owned());
-            (depot, told.unwrap_or_else(late))
+        queries.spawn(async move {
+            let response = timeout(time, query(&depot, &settings, &shared)).await;
+            let late = |_| Err("it does not respond in time".to_owned());
+            (depot, response.unwrap_or_else(late))
         });
     }
-    while let Some(answer) = asked.join_next().await {
-        match answer {
-            Ok((depot, Ok(told))) => {
-                let wrong = shared.next_hops.registered.hear(&told, &trusted, now());
+    while let Some(response) = queries.join_next().await {
+        match response {
+            Ok((depot, Ok(list))) => {
+                let wrong = shared.next_hops.announcements.accept_list(&list, &trusted, now());
                 if wrong > 0 {
-                    tracing::debug!(%depot, wrong, "announcements that do not count");
+                    tracing::debug!(%depot, wrong, "announcements not accepted");
                 }
             }
             Ok((depot, Err(reason))) => {
-                tracing::debug!(%depot, reason, "a depot does not tell what it has heard");
+                tracing::debug!(%depot, reason, "no announcements from a depot");
             }
-            Err(error) => tracing::error!(%error, "a defect has ended a question"),
+            Err(error) => tracing::error!(%error, "a defect has ended a query"),
         }
     }
 }
 
-async fn ask(depot: &DepotAddress, settings: &Settings, shared: &Shared) -> Result<Told, String> {
+async fn query(
+    depot: &DepotAddress,
+    settings: &Settings,
+    shared: &Shared,
+) -> Result<AnnouncementList, String> {
     let fetch = Fetch::from_depot(depot.clone(), ANNOUNCEMENTS.to_owned(), 1);
     let mut hop = question::connected(&fetch, Grant::Rules, settings, shared).await?;
     let host = &fetch.host;
     let text = format!("GET {ANNOUNCEMENTS} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     let limit = BodyLimit { document: MAX_ANNOUNCEMENTS_BODY, padding: 0 };
-    let (told, _) =
+    let (list, _) =
         question::ask(&mut hop, &text, limit).await.map_err(|error| error.to_string())?;
-    Ok(told)
+    Ok(list)
 }

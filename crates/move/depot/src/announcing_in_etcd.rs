@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A depot in etcd: what it tells of itself stands there under a lease, and what others tell there is heard at once.
+//! Announcements in etcd: this depot's under a lease, and those of others by a watch.
 //!
-//! Signatures count here as elsewhere. If etcd is away, what is known stays until it expires, and the rounds of questions go on.
+//! Signatures are verified as elsewhere. If etcd is unreachable, stored announcements stay until they expire, and the rounds of
+//! `announcing` continue.
 
 use crate::{config::Register, register_keys::RegisterKeys, state::Shared};
 use etcd::Change;
@@ -11,12 +12,12 @@ use std::{
 };
 use tokio::{sync::watch, task::AbortHandle};
 
-/// The two tasks, which end with this. What this depot tells vanishes from etcd when its lease runs out.
+/// The tasks that announce and follow. They end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct InEtcd {
     settings: etcd::Settings,
     name: String,
-    tell: watch::Sender<String>,
+    tokens: watch::Sender<String>,
     following: AbortHandle,
 }
 
@@ -27,24 +28,24 @@ impl Drop for InEtcd {
 }
 
 impl InEtcd {
-    /// Has what this depot tells in etcd, if that is configured.
+    /// Starts, updates or ends the tasks, as the configuration says.
     pub(crate) fn keep(
         current: &mut Option<Self>,
         shared: &Arc<Shared>,
         register: &Register,
         lease: Duration,
-        told: Option<String>,
+        token: Option<String>,
     ) {
-        let (Some(settings), Some(told)) = (&register.etcd, told) else {
+        let (Some(settings), Some(token)) = (&register.etcd, token) else {
             *current = None;
             return;
         };
         let name = register.address.to_string();
         match current {
             Some(kept) if kept.settings == *settings && kept.name == name => {
-                kept.tell.send_replace(told);
+                kept.tokens.send_replace(token);
             }
-            _ => *current = Some(Self::begin(shared, settings.clone(), name, lease, told)),
+            _ => *current = Some(Self::begin(shared, settings.clone(), name, lease, token)),
         }
     }
 
@@ -53,38 +54,38 @@ impl InEtcd {
         settings: etcd::Settings,
         name: String,
         lease: Duration,
-        told: String,
+        token: String,
     ) -> Self {
-        let (tell, values) = watch::channel(told);
+        let (tokens, values) = watch::channel(token);
         let (own, key) = (settings.clone(), name.clone());
         tokio::spawn(async move { etcd::announce(&own, &key, values, lease).await });
         let (of, shared) = (settings.clone(), Arc::downgrade(shared));
         let following = tokio::spawn(async move {
-            etcd::follow(&of, |change| heard(&shared, change)).await;
+            etcd::follow(&of, |change| apply(&shared, change)).await;
         });
-        Self { settings, name, tell, following: following.abort_handle() }
+        Self { settings, name, tokens, following: following.abort_handle() }
     }
 }
 
-fn heard(shared: &Weak<Shared>, change: Change) {
+fn apply(shared: &Weak<Shared>, change: Change) {
     let Some(shared) = shared.upgrade() else { return };
     let settings = shared.settings();
     let Some(keys) = settings.register.as_ref().map(RegisterKeys::trusted) else { return };
-    let (registered, now) = (&shared.next_hops.registered, SystemTime::now().into());
+    let (announcements, now) = (&shared.next_hops.announcements, SystemTime::now().into());
     match change {
         Change::All(values) => {
             for (_, token) in values {
-                registered.hear_one(&token, &keys, now);
+                announcements.accept(&token, &keys, now);
             }
         }
-        Change::Put(_, token) => registered.hear_one(&token, &keys, now),
+        Change::Put(_, token) => announcements.accept(&token, &keys, now),
         Change::Gone(name) => {
             if let Ok(depot) = name.parse() {
-                registered.forget(&depot);
+                announcements.remove(&depot);
             }
         }
         Change::Lost(why) => {
-            tracing::warn!(why, "etcd is away: what is known of other depots may be old");
+            tracing::warn!(why, "etcd is unreachable: announcements of other depots may be stale");
         }
     }
 }

@@ -120,7 +120,7 @@ pub struct Config {
     pub control: Control,
     /// Destination and format of the access log.
     pub log: Log,
-    /// What it tells others of itself, and whom it believes; `None`: nothing.
+    /// Announcements between depots; `None` for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub register: Option<Register>,
     /// Sibling depots that share the load.

@@ -73,7 +73,7 @@ async fn ask(depot: &DepotAddress, shared: &Shared) -> Finding {
             let (finding, load) = health::probe(&mut hop.stream, depot).await;
             let rtt_us = tcp_info(hop.stream.tcp()).ok().and_then(|info| info.min_rtt_us);
             let rtt_s = rtt_us.map(|rtt_us| f64::from(rtt_us) / 1e6);
-            shared.next_hops.detours.asked(depot, rtt_s, load.as_ref());
+            shared.next_hops.detours.record_probe(depot, rtt_s, load.as_ref());
             finding
         }
         Err(refusal) => refusal.into(),

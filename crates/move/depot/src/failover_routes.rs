@@ -112,9 +112,14 @@ impl FailoverRoutes {
         self.standings.checked(depot, is_up);
     }
 
-    /// A depot has answered over this round trip, in seconds, and tells this of its load.
-    pub(crate) fn asked(&self, depot: &DepotAddress, rtt_s: Option<f64>, load: Option<&Load>) {
-        self.auto.asked(depot, rtt_s, load);
+    /// Records a health check: the round trip in seconds, and the load.
+    pub(crate) fn record_probe(
+        &self,
+        depot: &DepotAddress,
+        rtt_s: Option<f64>,
+        load: Option<&Load>,
+    ) {
+        self.auto.record_probe(depot, rtt_s, load);
     }
 
     /// What is forecast for the routes that were used.

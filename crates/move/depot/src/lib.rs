@@ -22,7 +22,7 @@
 //!   peer_load      other depots that take clients when this one is full (`sibling_loads`)
 //!   failover_routes  routes around depots that fail
 //!   detour_checks  which depots of these are up
-//!   announcing     what depots tell each other of themselves (`registered`, `register_keys`, `announcing_in_etcd`)
+//!   announcing     this depot's announcements, and queries for those of others (`announcements`, `register_keys`, `announcing_in_etcd`)
 //!   warm           connections to next depots, open ahead of need (`next_depots`)
 //!   upkeep         what is done once a second
 //!   host_findings  settings of the host that slow the start of transfers
@@ -37,6 +37,7 @@
 
 mod acceptor;
 mod admission;
+mod announcements;
 mod announcing;
 mod announcing_in_etcd;
 mod buffers;
@@ -66,7 +67,6 @@ mod peer_load;
 mod private_socket;
 mod proxy;
 mod register_keys;
-mod registered;
 mod server;
 mod session;
 mod settings;

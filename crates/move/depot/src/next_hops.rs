@@ -2,8 +2,8 @@
 //! What a depot knows and keeps of the peers that it connects to.
 
 use crate::{
-    failover_routes::FailoverRoutes, idle_pool::Pool, next_depots::NextDepots,
-    packet_pacing::Paced, registered::Registered, sibling_loads::SiblingLoads,
+    announcements::Announcements, failover_routes::FailoverRoutes, idle_pool::Pool,
+    next_depots::NextDepots, packet_pacing::Paced, sibling_loads::SiblingLoads,
 };
 use relay::dial::{Names, Resolver};
 use std::{net::IpAddr, sync::Arc};
@@ -23,8 +23,8 @@ pub(crate) struct NextHops {
     pub siblings: SiblingLoads,
     /// Depots of detours that are down, or have failed recently.
     pub detours: FailoverRoutes,
-    /// What depots tell of themselves.
-    pub registered: Registered,
+    /// Announcements of depots.
+    pub announcements: Announcements,
 }
 
 impl NextHops {
@@ -32,8 +32,8 @@ impl NextHops {
     pub(crate) fn new(paced: Arc<Paced>) -> Self {
         let (names, pool, warm) = (Names::default(), Pool::default(), NextDepots::default());
         let (siblings, detours) = (SiblingLoads::default(), FailoverRoutes::default());
-        let registered = Registered::default();
-        Self { names, pool, warm, paced, siblings, detours, registered }
+        let announcements = Announcements::default();
+        Self { names, pool, warm, paced, siblings, detours, announcements }
     }
 
     /// A resolver for this client.

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The key that signs what this depot tells of itself, and the keys of depots that it believes.
+//! The key that signs this depot's announcements, and the keys of trusted depots.
 
 use crate::{config::Register, observe::status::Reload};
 use host::{FileError, ReloadingFile, SettingFile};
 use protocol::ticket::{KeySet, Signer};
 use std::{fs, path::PathBuf, sync::Arc};
 
-/// A larger file is none of keys.
+/// Maximum size of a key file, in bytes.
 const LONGEST: u64 = 1 << 20;
 
 /// The keys of `[register]`.
 #[derive(Debug)]
 pub(crate) struct RegisterKeys {
-    /// Signs for this depot.
+    /// Signs this depot's announcements.
     pub own: Signer,
     trusted: ReloadingFile<KeySet>,
 }
@@ -29,7 +29,7 @@ impl RegisterKeys {
         Ok(Self { own: own.named(&register.address.to_string()), trusted })
     }
 
-    /// The keys of depots that are believed.
+    /// The keys of trusted depots.
     pub(crate) fn trusted(&self) -> Arc<KeySet> {
         self.trusted.get()
     }
@@ -39,7 +39,7 @@ impl RegisterKeys {
         self.trusted.refresh();
     }
 
-    /// How it went when they were read last.
+    /// Result of the last read.
     pub(crate) fn last_read(&self) -> Reload {
         Reload::of(self.trusted.last_read())
     }

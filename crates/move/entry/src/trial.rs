@@ -66,7 +66,8 @@ impl DownDepots {
         Self { caller, standings: Arc::default(), questions: Arc::default(), auto: None }
     }
 
-    /// The same for this table, with further authorities to trust; an attempt may take `timeout`, and probes have this mark.
+    /// For a table whose routes may be chosen by forecast. `ca` are further authorities, `timeout` is the cost of a failed attempt, and
+    /// `mark` the `SO_MARK` of probes.
     pub(crate) fn of(
         caller: Arc<EntryDialer>,
         table: &RouteTable,
@@ -74,8 +75,9 @@ impl DownDepots {
         timeout: Duration,
         mark: Option<u32>,
     ) -> Self {
-        let by = |told: &[_]| {
-            Auto::new(AutoSettings { ca: ca.cloned(), timeout, told: told.to_vec(), mark })
+        let by = |announcements: &[_]| {
+            let announcements = announcements.to_vec();
+            Auto::new(AutoSettings { ca: ca.cloned(), timeout, announcements, mark })
         };
         let auto = table.forecast_by().map(by);
         Self { auto, ..Self::new(caller) }

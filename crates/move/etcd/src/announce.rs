@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One value under a lease.
+//! Keeps one value under a lease.
 
 use crate::{
     PAUSE,
@@ -12,11 +12,11 @@ use tokio::{
     time::{Instant, interval, sleep, timeout},
 };
 
-/// The shortest lease that etcd gives, in seconds.
+/// Minimum lease, in seconds.
 const LEAST_S: i64 = 2;
 
-/// Writes the latest value under a name, for as long as the sender of values is there. What is written vanishes `lease` after this has
-/// ended, or etcd was not reached.
+/// Writes the latest value under a name until the sender of values is dropped, then revokes the lease. If this is aborted, or etcd is
+/// unreachable, the value expires after `lease`.
 pub async fn announce(
     settings: &Settings,
     name: &str,
@@ -29,7 +29,7 @@ pub async fn announce(
         match keep(settings, name, &mut values, lease).await {
             Ok(()) => return,
             Err(error) => {
-                tracing::debug!(%error, "etcd does not hear of this depot");
+                tracing::debug!(%error, "cannot announce in etcd");
             }
         }
         failures = if begun.elapsed() > lease { 1 } else { failures + 1 };
@@ -37,7 +37,7 @@ pub async fn announce(
     }
 }
 
-/// By one connection, until it fails.
+/// Uses one connection, until it fails.
 async fn keep(
     settings: &Settings,
     name: &str,
@@ -55,7 +55,7 @@ async fn keep(
         tokio::select! {
             changed = values.changed() => {
                 if changed.is_err() {
-                    // Others are to know at once.
+                    // Watchers learn it at once.
                     let _ = client.lease_revoke(lease_id).await;
                     return Ok(());
                 }

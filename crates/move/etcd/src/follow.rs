@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! All that is there, and each change.
+//! Watches all values.
 
 use crate::{
     PAUSE,
@@ -10,21 +10,21 @@ use crate::{
 use etcd_client::{Event, EventType, KeyValue, WatchOptions, WatchResponse};
 use tokio::time::sleep;
 
-/// What has changed.
+/// A change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// These values are there, and no others: the rest of each key, and the value.
+    /// All values: each key without the prefix, and the value.
     All(Vec<(String, String)>),
-    /// This value is new, or has changed.
+    /// A new or changed value.
     Put(String, String),
-    /// This value is there no more.
+    /// A removed value.
     Gone(String),
-    /// etcd is not reached: what is known may be old. Once for each time.
+    /// The connection is lost, so values may be stale. Reported once per outage.
     Lost(String),
 }
 
-/// Tells all that is there, and then each change, until it is dropped. After a lost connection it goes on from the last revision, and
-/// tells all again if etcd does not remember that.
+/// Reports all values, then each change, until dropped. After a lost connection it resumes at the last revision, or reports all values
+/// again if that was compacted.
 pub async fn follow(settings: &Settings, mut tell: impl FnMut(Change)) {
     let (mut revision, mut failures) = (None, 0);
     loop {
@@ -41,10 +41,10 @@ pub async fn follow(settings: &Settings, mut tell: impl FnMut(Change)) {
     }
 }
 
-/// Nothing: a watch lasts until it fails.
+/// A watch lasts until it fails.
 enum Never {}
 
-/// By one connection. `revision` is the last one of which all is known; `stood` says that changes were heard of.
+/// Uses one connection. `revision` is the last fully reported one. `stood` is set once the watch is established.
 async fn watch(
     settings: &Settings,
     revision: &mut Option<i64>,

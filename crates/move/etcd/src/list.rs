@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! All that is there.
+//! Lists all values.
 
 use crate::{
     LONGEST, MOST, read,
@@ -9,14 +9,14 @@ use etcd_client::{Client, GetOptions};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Values of a page: of at most [`LONGEST`] bytes they are a part of what a message may hold.
+/// Values per page. With values of [`LONGEST`] bytes a page is below the message limit.
 const PAGE: i64 = 256;
 const _: () = assert!(PAGE as usize * LONGEST <= 2 << 20);
 
-/// All values, within this time.
+/// All values, within a time limit.
 ///
 /// # Errors
-/// Why there are none.
+/// etcd is unreachable, refuses, or is too slow.
 pub async fn list(settings: &Settings, time: Duration) -> Result<Vec<String>, Error> {
     let listed = async {
         let mut client = settings.connect().await?;
@@ -26,7 +26,7 @@ pub async fn list(settings: &Settings, time: Duration) -> Result<Vec<String>, Er
     timeout(time, listed).await.unwrap_or(Err(Error::Late(time)))
 }
 
-/// Names and values as they were at one moment, and the revision of it.
+/// Names and values at one revision, and that revision.
 pub(crate) async fn all(
     client: &mut Client,
     prefix: &str,
@@ -43,7 +43,7 @@ pub(crate) async fn all(
         values.extend(answer.kvs().iter().filter_map(|value| read(prefix, value)));
         match answer.kvs().last() {
             Some(last) if answer.more() && values.len() < MOST => {
-                // The next key there can be.
+                // The smallest key after the last one.
                 from = [last.key(), &[0]].concat();
             }
             _ => {
@@ -54,7 +54,7 @@ pub(crate) async fn all(
     }
 }
 
-/// The first key behind all that begin with a prefix, which ends in a slash.
+/// The smallest key after all keys with this prefix, which ends in a slash.
 fn after(prefix: &str) -> Vec<u8> {
     let mut end = prefix.as_bytes().to_vec();
     if let Some(last) = end.last_mut() {

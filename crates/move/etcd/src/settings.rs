@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where etcd is, and how to reach it.
+//! Endpoints, prefix, TLS and login.
 
 use etcd_client::{Certificate, Client, ConnectOptions, Identity, TlsOptions};
 use serde::{Deserialize, Serialize};
 use std::{fs, io, path::PathBuf, time::Duration};
 
-/// How long etcd may take to connect, and to answer.
+/// Time limits for connecting, and for a response.
 const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(10);
-/// A connection that is idle is asked so often whether it stands, and given so long to say so.
+/// Interval and time limit of HTTP/2 keepalive, which detects partitions.
 const ALIVE_EVERY: Duration = Duration::from_secs(5);
 const ALIVE_WITHIN: Duration = Duration::from_secs(5);
-/// The largest file of certificates or a password.
+/// Maximum size of a certificate or password file, in bytes.
 const LONGEST_FILE: u64 = 1 << 20;
 
-/// Where etcd is.
+/// Connection settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Members of one cluster: `http://HOST:PORT` or `https://HOST:PORT`.
     pub endpoints: Vec<String>,
-    /// What all keys begin with; it ends in a slash.
+    /// Prefix of all keys. Ends in a slash.
     #[serde(default = "Settings::usual_prefix")]
     pub prefix: String,
-    /// Authorities to trust (PEM) for `https`. None: those of this system.
+    /// Trusted authorities (PEM) for `https`. `None`: those of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
     /// A client certificate (PEM), with `key`.
@@ -35,12 +35,12 @@ pub struct Settings {
     /// A user, with `password_file`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// A file with the user's password in its first line.
+    /// File with the user's password in its first line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
 }
 
-/// Why etcd is not used.
+/// Why etcd cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file of the settings cannot be read.
@@ -51,13 +51,13 @@ pub enum Error {
         /// What is wrong.
         error: io::Error,
     },
-    /// etcd refuses, or is not reached.
+    /// etcd refuses, or is unreachable.
     #[error("etcd: {0}")]
     Etcd(#[from] etcd_client::Error),
-    /// etcd does not answer.
-    #[error("etcd does not answer within {} s", .0.as_secs_f64())]
+    /// etcd does not respond in time.
+    #[error("etcd does not respond within {} s", .0.as_secs_f64())]
     Late(Duration),
-    /// The lease has run out, or etcd has ended the watch.
+    /// The lease has expired, or etcd ended the watch.
     #[error("etcd: {0}")]
     Ended(String),
 }
@@ -67,10 +67,10 @@ impl Settings {
         "/longhaul/depots/".to_owned()
     }
 
-    /// What is wrong with them, if anything.
+    /// Validates the settings.
     ///
     /// # Errors
-    /// The text names the key.
+    /// The text names the wrong key.
     pub fn check(&self) -> Result<(), String> {
         let is_url = |endpoint: &&String| {
             let rest = endpoint.strip_prefix("http://").or(endpoint.strip_prefix("https://"));
@@ -96,7 +96,7 @@ impl Settings {
         Ok(())
     }
 
-    /// A connection to one of the members.
+    /// Connects to one of the members.
     pub(crate) async fn connect(&self) -> Result<Client, Error> {
         let mut options = ConnectOptions::new()
             .with_connect_timeout(CONNECT)

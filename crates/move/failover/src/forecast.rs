@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The route of each network, where forecasts decide: by the round trips from this site to the depots, and by what these tell of their
-//! load.
+//! Routes of networks by forecast, from the round trips between this site and the depots and from the depots' loads.
 //!
-//! Each network is chosen for by itself, and not again within [`STAY`] unless its route is down: so a depot that becomes busy loses a
-//! part of the networks, and not all at once. Paths between clients and depots are not seen from here: they are taken as alike, so
-//! routes that differ by that belong in groups of their own.
+//! Each network chooses separately, and keeps its route for [`STAY`] unless a depot of it is down. So a depot that becomes busy loses
+//! only a part of the networks at a time.
+//! Limits: the paths between clients and depots are unknown here and assumed to be equal.
 
 use crate::config::{Clients, FailoverRoute};
 use ipnet::IpNet;
@@ -15,16 +14,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// For how long a network keeps its route.
+/// Minimum time that a network keeps its route, while that is up.
 const STAY: Duration = Duration::from_secs(30);
-/// The transfer that is forecast.
+/// Size of the forecast transfer, in bytes.
 const BYTES: u64 = 64 << 20;
-/// The round trip of a part of a path of which nothing is known, in seconds.
+/// Assumed round trip of an unknown part of a path, in seconds.
 const ASSUMED_RTT_S: f64 = 0.05;
-/// What a failed attempt costs, in seconds.
+/// Cost of a failed attempt, in seconds.
 const TIMEOUT_S: f64 = 15.0;
 
-/// What depots have answered, and the routes that were chosen.
+/// Probe results of depots, and chosen routes of networks.
 #[derive(Debug)]
 pub(super) struct Forecasts {
     begun: Instant,
@@ -32,30 +31,30 @@ pub(super) struct Forecasts {
     networks: HashMap<IpNet, Chosen>,
 }
 
-/// How a depot has answered last.
+/// Latest probe result of a depot.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Answered {
-    /// The round trip in seconds, if it is known.
+    /// Round trip in seconds.
     pub rtt_s: Option<f64>,
-    /// How busy it is, if it tells.
+    /// Its load, if it responds to this host with it.
     pub load: Option<Load>,
 }
 
 #[derive(Debug, Default)]
 struct Chosen {
     memory: Memory,
-    /// The place of the route, and since when.
+    /// Index of the route, and when it was chosen.
     route: Option<(usize, Instant)>,
 }
 
 impl Forecasts {
-    /// Before any depot has answered.
+    /// Without probe results.
     pub fn new() -> Self {
         let (depots, networks) = Default::default();
         Self { begun: Instant::now(), depots, networks }
     }
 
-    /// A depot has answered.
+    /// Records a probe result.
     pub fn answered(&mut self, depot: &DepotAddress, answered: Answered) {
         self.depots.insert(depot.clone(), answered);
     }
@@ -105,7 +104,7 @@ impl Forecasts {
     }
 }
 
-/// The connections of a route from its client: the first is not seen from here, and the last leads to this site.
+/// A route's connections from client to site. The round trip of the first one is unknown.
 fn candidate(route: &FailoverRoute, depots: &HashMap<DepotAddress, Answered>) -> Candidate {
     let answered = |depot: &DepotAddress| depots.get(depot).copied().unwrap_or_default();
     let (mut hops, mut beyond_s) = (Vec::new(), 0.0);

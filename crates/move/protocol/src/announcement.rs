@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Announcements: what a depot tells others of itself, signed with a key of its own.
+//! Announcements: signed statements of a depot about its address, location, load, rules and connections to other depots.
 //!
-//! An announcement is a JSON Web Signature (RFC 7515) with Ed25519. Its header has the kind (`typ`), so that no ticket passes for one,
-//! and as the key's name (`kid`) the depot's own address: a depot speaks for itself alone. The time is an argument.
+//! An announcement is a JSON Web Signature (RFC 7515) with Ed25519. Its header has a kind (`typ`), which distinguishes it from tickets,
+//! and the depot's address as the name of the key (`kid`), so a depot can only speak for itself. The time is an argument.
 //!
-//! Limits: what a depot says of its load, rules and hops may be a lie. Readers may prefer other depots by it, and believe nothing that
-//! makes this one better than it was seen to be.
+//! Limits: a depot may lie about its load, rules and hops. Readers must not prefer a depot for what it announces.
 
 use crate::{
     Authority, DepotAddress, Host,
@@ -15,72 +14,72 @@ use crate::{
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-/// Path of the request for all that a depot has heard.
+/// Path of the request for all announcements that a depot has.
 pub const ANNOUNCEMENTS: &str = "/lh1/depots";
-/// The most depots of a list.
+/// Maximum number of announcements in a list.
 pub const MAX_ANNOUNCEMENTS: usize = 1024;
-/// The longest announcement, in bytes.
+/// Maximum length of an announcement, in bytes.
 pub const MAX_ANNOUNCEMENT: usize = 4 << 10;
-/// The longest body of an answer with all announcements, in bytes.
+/// Maximum length of a response body with announcements, in bytes.
 pub const MAX_ANNOUNCEMENTS_BODY: usize = MAX_ANNOUNCEMENTS * (MAX_ANNOUNCEMENT + 4) + 64;
-/// The longest validity, in seconds.
+/// Maximum validity, in seconds.
 pub const LONGEST_S: u32 = 3600;
 
-/// The kind of token, in its header.
+/// The value of `typ` in the header.
 const KIND: &str = "lh-depot";
-/// The most rules, and next depots, of an announcement.
+/// Maximum numbers of rules and of hops in an announcement.
 const MOST_RULES: usize = 48;
 const MOST_HOPS: usize = 8;
 
-/// Whether a request asks for all announcements.
+/// Whether this is a request for announcements.
 pub fn asks_announcements(request: &RequestHead) -> bool {
     request.target == ANNOUNCEMENTS && matches!(request.method, Method::Get | Method::Head)
 }
 
-/// What a depot tells of itself.
+/// Statements of a depot about itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Announcement {
-    /// Where it is asked.
+    /// Its address.
     pub address: DepotAddress,
-    /// Where it stands, if it says so.
+    /// Its location.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
     /// When it was signed.
     #[serde(rename = "iat")]
     pub signed: UnixTime,
-    /// Until when it counts.
+    /// End of validity.
     #[serde(rename = "exp")]
     pub expires: UnixTime,
-    /// How busy it is.
+    /// Its load.
     pub load: Load,
-    /// The rules for its next hops, as in `allow.upstreams`; none if it does not tell, or if these are too many.
+    /// Its rules for next hops, as in `allow.upstreams`. `None`: not announced, or too many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admits: Option<Vec<String>>,
-    /// Its connections to other depots.
+    /// Statistics of its connections to other depots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopFacts>,
 }
 
-/// What a depot has seen of its connections to another one.
+/// Statistics of a depot's connections to another depot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HopFacts {
     /// The other depot.
     pub to: DepotAddress,
-    /// The shortest round trip, in microseconds.
+    /// Minimum round trip, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_us: Option<u32>,
-    /// The share of segments to it that were sent again, 0 to 1.
+    /// Share of retransmitted segments, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
-    /// What moves to it and from it now, in bit/s.
+    /// Current rate in both directions together, in bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
-    /// Connections that are open ahead of need.
+    /// Number of warm connections.
     #[serde(default)]
     pub warm: u32,
 }
 
-/// A place on Earth, in degrees: latitude, then longitude.
+/// A location, in degrees.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "[f64; 2]", into = "[f64; 2]")]
 pub struct Place {
@@ -109,32 +108,32 @@ impl From<Place> for [f64; 2] {
     }
 }
 
-/// Why an announcement does not count.
+/// Why an announcement is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnnouncementError {
-    /// It is no announcement.
-    #[error("no announcement: {0}")]
+    /// It is not an announcement.
+    #[error("not an announcement: {0}")]
     Malformed(&'static str),
-    /// No trusted key has this depot's name.
-    #[error("no key of {0} is trusted")]
+    /// There is no trusted key for this depot.
+    #[error("there is no trusted key for depot {0}")]
     Unknown(String),
-    /// It is not signed with the depot's key.
-    #[error("it is not signed with the key of {0}")]
+    /// The signature is not valid for the depot's key.
+    #[error("the signature is not valid for the key of depot {0}")]
     Altered(String),
-    /// It is signed with the key of another depot.
-    #[error("it is about {about}, and signed with the key of {signer}")]
+    /// It names the key of another depot.
+    #[error("it is about depot {about} and names the key {signer}")]
     Foreign {
-        /// The depot that it is about.
+        /// The announced depot.
         about: String,
-        /// Whose key has signed it.
+        /// The named key.
         signer: String,
     },
-    /// It counts at another time.
-    #[error("it counts from {from} until {until}, and it is {now}")]
+    /// It is not valid at this time.
+    #[error("it is valid from {from} until {until}, and it is {now}")]
     Time {
         /// When it was signed.
         from: UnixTime,
-        /// Until when it counts.
+        /// End of validity.
         until: UnixTime,
         /// The time by this host's clock.
         now: UnixTime,
@@ -142,7 +141,7 @@ pub enum AnnouncementError {
 }
 
 impl Announcement {
-    /// Signs it with the key of this depot. Of rules and hops as much is said as fits.
+    /// Signs it with the depot's key. Rules and hops that do not fit are left out.
     ///
     /// # Errors
     /// The cryptographic library fails.
@@ -164,10 +163,10 @@ impl Announcement {
         sign(&self)
     }
 
-    /// Reads one without asking who has signed it.
+    /// Parses an announcement without verification.
     ///
     /// # Errors
-    /// It is no announcement.
+    /// It is not an announcement.
     pub fn read_unverified(token: &str) -> Result<Self, AnnouncementError> {
         if token.len() > MAX_ANNOUNCEMENT {
             return Err(AnnouncementError::Malformed("it is too long"));
@@ -175,16 +174,16 @@ impl Announcement {
         KeySet::unverified_claims(token).ok_or(AnnouncementError::Malformed("it has other members"))
     }
 
-    /// Reads one that the depot's own key has signed, whatever the time.
+    /// Parses an announcement and verifies its signature, but not its validity in time.
     ///
     /// # Errors
-    /// Why it does not count.
+    /// Why it is not accepted.
     pub fn verify_signature(token: &str, keys: &KeySet) -> Result<Self, AnnouncementError> {
         let about = Self::read_unverified(token)?.address.to_string();
         let (kind, signer) =
             KeySet::kind_and_key(token).ok_or(AnnouncementError::Malformed("its header"))?;
         if kind.as_deref() != Some(KIND) {
-            return Err(AnnouncementError::Malformed("it is a token of another kind"));
+            return Err(AnnouncementError::Malformed("its typ is not lh-depot"));
         }
         if signer.as_deref() != Some(&about) {
             let signer = signer.unwrap_or_default().chars().take(128).collect();
@@ -196,26 +195,26 @@ impl Announcement {
         keys.verified_claims(token, &about).ok_or(AnnouncementError::Altered(about))
     }
 
-    /// Reads one that the depot's own key has signed, and that counts now.
+    /// Parses an announcement and verifies its signature and validity.
     ///
     /// # Errors
-    /// Why it does not count.
+    /// Why it is not accepted.
     pub fn verify(token: &str, keys: &KeySet, now: UnixTime) -> Result<Self, AnnouncementError> {
         let read = Self::verify_signature(token, keys)?;
-        if read.counts(now) {
+        if read.is_valid_at(now) {
             return Ok(read);
         }
         Err(AnnouncementError::Time { from: read.signed, until: read.expires, now })
     }
 
-    /// Whether it counts at this time.
-    pub fn counts(&self, now: UnixTime) -> bool {
+    /// Whether it is valid at this time.
+    pub fn is_valid_at(&self, now: UnixTime) -> bool {
         self.signed <= now.plus(LEEWAY_S)
             && now <= self.expires.plus(LEEWAY_S)
             && self.expires <= self.signed.plus(LONGEST_S)
     }
 
-    /// Whether its rules may admit this server, as far as it tells.
+    /// Whether its announced rules may admit this server.
     pub fn may_admit(&self, server: &Authority) -> bool {
         let admits = |rules: &Vec<String>| rules.iter().any(|rule| may_admit(rule, server));
         self.admits.as_ref().is_none_or(admits)
@@ -277,13 +276,13 @@ mod tests {
     }
 
     #[test]
-    fn depot_speaks_for_itself_alone() {
+    fn announcement_needs_the_key_of_its_depot() {
         let (a, b) = (signer("a:3880", 1), signer("https:b:443", 2));
         let keys = KeySet::parse(&a.public_set_with(&b.public_set()).unwrap()).unwrap();
         let of_a = announcement("a");
         let token = of_a.clone().sign(&a).unwrap();
         assert_eq!(Announcement::verify(&token, &keys, time(NOW)), Ok(of_a.clone()));
-        // With another's key, under another's name, and under one's own name with another's key.
+        // Signed with another key, for an unknown depot, with a changed key name, and with a changed kind.
         let forged = of_a.clone().sign(&b).unwrap();
         let verify = |token: &str| Announcement::verify(token, &keys, time(NOW)).unwrap_err();
         assert_eq!(verify(&forged), AnnouncementError::Altered("a:3880".to_owned()));
@@ -305,7 +304,7 @@ mod tests {
 
     /// Even where the same key is trusted for both.
     #[test]
-    fn no_ticket_is_an_announcement_and_none_of_these_a_ticket() {
+    fn announcement_is_not_a_ticket() {
         let signer = signer("a:3880", 1);
         let keys = KeySet::parse(&signer.public_set()).unwrap();
         let token = announcement("a").sign(&signer).unwrap();
@@ -313,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_checked() {
+    fn expired_announcement_is_rejected() {
         let signer = signer("a:3880", 1);
         let keys = KeySet::parse(&signer.public_set()).unwrap();
         let verify = |change: &dyn Fn(&mut Announcement), now: u64| {
@@ -332,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_tell_what_is_not_admitted() {
+    fn announced_rules_exclude_servers() {
         let of = announcement("a");
         for (server, admitted) in [
             ("o.example:80", true),
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_fits() {
+    fn long_announcement_is_cut_to_its_limit() {
         let signer = signer("a:3880", 1);
         let keys = KeySet::parse(&signer.public_set()).unwrap();
         let hop = announcement("a").hops[0].clone();

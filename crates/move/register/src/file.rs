@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The file of a register.
+//! The register file.
 //!
 //! ```toml
-//! ask = ["https:paris.example.org"]       # depots that tell of others; optional
-//! trust = "depots.jwks"                   # whose announcements count: a path from here; with `ask` or `etcd`
-//! etcd.endpoints = ["http://e1:2379"]     # where depots of many sites tell of themselves; optional (crate etcd)
+//! ask = ["https:paris.example.org"]       # depots that are queried for others; optional
+//! etcd.endpoints = ["http://e1:2379"]     # etcd with the announcements of depots (crate etcd); optional
+//! trust = "depots.jwks"                   # trusted keys of depots, relative to this file; with `ask` or `etcd`
 //!
 //! [[depot]]
 //! address = "https:rome.example.org"      # [https:]HOST[:PORT]
 //! place = [41.9, 12.5]                    # latitude and longitude in degrees, for maps; optional
 //! ```
-//! The nearest and best ones first: of the depots that are written, the first ones make chains of two.
+//! The nearest and best depots come first: the first ones form chains of two.
 
 use host::settings_file::{self, ConfigError};
 use protocol::{DepotAddress, announcement::Place, ticket::KeySet};
@@ -21,22 +21,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The most depots of a file, and the most that are asked.
+/// Maximum number of listed depots, and of queried depots.
 pub(crate) const MOST: usize = 12;
-/// The largest file of keys.
+/// Maximum size of the file of keys, in bytes.
 const LONGEST_KEYS: u64 = 1 << 20;
 
-/// A depot to choose.
+/// A depot that a transfer may use.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listed {
-    /// Where it is asked.
+    /// Its address.
     pub address: DepotAddress,
-    /// Where it stands.
+    /// Its location.
     pub place: Option<Place>,
 }
 
-/// What a file says.
+/// A parsed register file.
 #[derive(Debug, Clone)]
 pub struct RegisterFile {
     pub(crate) path: PathBuf,
@@ -58,10 +58,10 @@ struct Document {
 }
 
 impl RegisterFile {
-    /// Reads a file of 1 to 12 depots, or of depots that tell of others.
+    /// Reads a file with 1 to 12 depots, or with sources of announcements.
     ///
     /// # Errors
-    /// The text names the file, and the line if one line is wrong.
+    /// The text names the file, and the line if a single line is wrong.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         settings_file::read(path, |document: Document| {
             let Document { ask, trust, etcd, depot: depots } = document;
@@ -73,7 +73,7 @@ impl RegisterFile {
         })
     }
 
-    /// The file of the user, or else that of the host: `longhaul/depots.toml` in the configuration directory, or `/etc`.
+    /// The file of the user, otherwise that of the host: `longhaul/depots.toml` in the configuration directory, or `/etc`.
     pub fn usual() -> Option<PathBuf> {
         let directories = host::config_directory().into_iter().chain([PathBuf::from("/etc")]);
         directories
@@ -95,23 +95,22 @@ fn check(
         return Err(format!("it lists {} depots; expected 1 to {MOST} [[depot]]", depots.len()));
     }
     if ask.len() > MOST {
-        return Err(format!("`ask` has {} depots; at most {MOST} are asked", ask.len()));
+        return Err(format!("`ask` has {} depots; the maximum is {MOST}", ask.len()));
     }
     match (asks, has_keys) {
         (true, false) => {
             return Err(
-                "`ask` and `etcd` need `trust`: the keys of the depots whose announcements count"
-                    .to_owned(),
+                "`ask` and `etcd` need `trust`, a file with the keys of trusted depots".to_owned()
             );
         }
         (false, true) => {
-            return Err("`trust` is for what the depots of `ask` or etcd tell".to_owned());
+            return Err("`trust` is only used with `ask` or `etcd`".to_owned());
         }
         _ => {}
     }
     let mut seen = HashSet::new();
     match depots.iter().find(|listed| !seen.insert(&listed.address)) {
-        Some(twice) => Err(format!("the depot {} is there twice", twice.address)),
+        Some(twice) => Err(format!("depot {} is listed twice", twice.address)),
         None => Ok(()),
     }
 }
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_found_from_the_files_place() {
+    fn trust_path_is_relative_to_the_register_file() {
         let file = read("ask = [\"a\"]\ntrust = \"depots.jwks\"").unwrap();
         assert!(file.keys.has("a:3880"));
         assert_eq!((file.ask.len(), file.depots.len()), (1, 0));
@@ -162,12 +161,12 @@ mod tests {
             ("ask = [\"a\"]", "need `trust`"),
             ("etcd.endpoints = [\"http://e:1\"]", "need `trust`"),
             ("trust = \"depots.jwks\"\netcd.endpoints = [\"e:1\"]", "is not http[s]://"),
-            ("trust = \"depots.jwks\"\n[[depot]]\naddress = \"a\"", "`trust` is for"),
+            ("trust = \"depots.jwks\"\n[[depot]]\naddress = \"a\"", "`trust` is only"),
             ("ask = [\"a\"]\ntrust = \"missing.jwks\"", "missing.jwks: No such file"),
             ("ask = [\"a\"]\ntrust = \"depots.toml\"", "no public key"),
             (
                 "[[depot]]\naddress = \"a\"\n[[depot]]\naddress = \"A:3880\"",
-                "the depot a:3880 is there twice",
+                "depot a:3880 is listed twice",
             ),
             ("[[depot]]\naddress = \"a:port\"", "depots.toml:2:"),
             ("[[depot]]\naddress = \"a\"\nplace = [100, 2]", "latitude is -90 to 90"),

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The register: which depots there are to choose from, where they are, and what they tell of themselves.
+//! The register: the depots to choose from, with location, load and rules.
 //!
 //! ```text
-//! file       what a user or operator writes: depots by name, and whom to ask for others
-//! known      announcements of depots, the newest of each
-//! ask        all announcements that a depot has heard
-//! last       the last known state of a register, for when none of those asked answers
-//! register   the depots to choose from, and the chains that they make
+//! file              the register file of a user or operator: depots by name, and where to discover others
+//! announcement_set  signed announcements, the latest of each depot
+//! query             requests all announcements that a depot has
+//! cache             the last known announcements, for when no source responds
+//! register          the depots to choose from, and the chains that they form
 //! ```
-//! Depots sign their announcements (`protocol::announcement`), and a register counts those whose keys it trusts. So it does not matter
-//! who passes them on, or who can write to the place where they are kept.
+//! Depots sign their announcements (`protocol::announcement`), and a register accepts only trusted keys. So announcements may come
+//! through other depots or etcd without giving these any say.
 
-mod ask;
+mod announcement_set;
+mod cache;
 mod file;
-mod known;
-mod last;
+mod query;
 mod register;
 
+pub use announcement_set::{AnnouncementList, AnnouncementSet};
 pub use file::{Listed, RegisterFile};
-pub use known::{Known, Told};
 pub use register::{AsOf, Register, chains};

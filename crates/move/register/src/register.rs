@@ -2,10 +2,10 @@
 //! The depots to choose from.
 
 use crate::{
-    ask::ask,
+    announcement_set::{AnnouncementList, AnnouncementSet},
+    cache::Cache,
     file::{Listed, MOST, RegisterFile},
-    known::{Known, Told},
-    last::Last,
+    query::query,
 };
 use protocol::{DepotAddress, announcement::Announcement, ticket::UnixTime};
 use route::FirstHopDialer;
@@ -18,122 +18,121 @@ use std::{
 };
 use tokio::{runtime::Builder, task::JoinSet};
 
-/// How long the depots that are asked may take.
-const ASK_TIME: Duration = Duration::from_secs(1);
-/// For how long what they have told counts, in seconds: then they are asked again.
+/// Time limit for all queries together.
+const QUERY_TIME: Duration = Duration::from_secs(1);
+/// Age in seconds after which announcements are queried again.
 const FRESH_S: u32 = 60;
-/// Of so many depots, chains of two are made.
+/// Number of depots that form chains of two.
 const PAIRED: usize = 3;
-/// Of the depots to choose from, at least so many whose round trip is not known, if there are more than fit.
+/// Minimum number of candidates with unknown round trip, if there are more depots than candidates.
 const UNKNOWN: usize = 4;
 
 /// The depots to choose from.
 #[derive(Debug, Clone)]
 pub struct Register {
     depots: Vec<Listed>,
-    /// How many of them its file lists: they come first.
+    /// Number of depots from the file, which come first.
     written: usize,
     announcements: Vec<Announcement>,
     as_of: AsOf,
 }
 
-/// What a register rests on.
+/// Source and age of a register.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AsOf {
-    /// On its file alone.
+    /// Only the file.
     File,
-    /// On what depots have told.
-    Told {
-        /// When.
+    /// The file, and announcements received at this time.
+    Announced {
+        /// When they were received.
         at: UnixTime,
     },
-    /// None of the depots that were asked has answered.
-    Old {
-        /// Of when the last known state is, if there is one.
+    /// No source responded. Cached announcements are used.
+    Stale {
+        /// When these were received; `None` if there are none.
         at: Option<UnixTime>,
-        /// What went wrong.
+        /// Why each source failed.
         why: String,
     },
 }
 
 impl RegisterFile {
-    /// The register: the depots of the file, and those of which the depots that it asks tell within a second. If none of these answers,
-    /// the last known state counts. For a program that is not asynchronous. `ca` are certificates (PEM) of further authorities.
+    /// The register: the depots of the file, and those announced by its sources within a second. If no source responds, the cached
+    /// announcements are used. Blocks. `ca` are certificates (PEM) of further authorities.
     ///
     /// # Errors
-    /// No runtime can be set up.
+    /// The runtime cannot be created.
     pub fn look_up(&self, ca: Option<&Path>) -> io::Result<Register> {
         if self.ask.is_empty() && self.etcd.is_none() {
-            return Ok(self.register(&Known::default(), AsOf::File, now()));
+            return Ok(self.register(&AnnouncementSet::default(), AsOf::File, now()));
         }
-        self.look_up_after(Last::of(&self.path), ca)
+        self.look_up_with(Cache::of(&self.path), ca)
     }
 
-    fn look_up_after(&self, last: Option<Last>, ca: Option<&Path>) -> io::Result<Register> {
-        let state = last.as_ref().and_then(Last::read);
-        let mut known = Known::default();
-        for token in state.iter().flat_map(|state| &state.told.depots) {
-            known.remember(token, &self.keys);
+    fn look_up_with(&self, cache: Option<Cache>, ca: Option<&Path>) -> io::Result<Register> {
+        let cached = cache.as_ref().and_then(Cache::read);
+        let mut known = AnnouncementSet::default();
+        for token in cached.iter().flat_map(|cached| &cached.list.depots) {
+            known.restore(token, &self.keys);
         }
-        let at = state.map(|state| state.at);
+        let at = cached.map(|cached| cached.at);
         if let Some(at) = at.filter(|at| *at <= now() && now() < at.plus(FRESH_S)) {
-            return Ok(self.register(&known, AsOf::Told { at }, now()));
+            return Ok(self.register(&known, AsOf::Announced { at }, now()));
         }
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (told, why) = runtime.block_on(self.ask_all(ca));
+        let (lists, why) = runtime.block_on(self.query_all(ca));
         let now = now();
-        let answered = told.len();
-        for told in told {
-            known.hear_all(&told, &self.keys, now);
+        if lists.is_empty() {
+            return Ok(self.register(&known, AsOf::Stale { at, why }, now));
         }
-        if answered == 0 {
-            return Ok(self.register(&known, AsOf::Old { at, why }, now));
+        for list in lists {
+            known.accept_list(&list, &self.keys, now);
         }
-        known.tidy(&self.keys, now);
-        if let Some(last) = last {
-            // Without it the next process asks again.
-            let _ = last.write(now, known.told());
+        known.expire(&self.keys, now);
+        if let Some(cache) = cache {
+            // On failure the next process queries again.
+            let _ = cache.write(now, known.list());
         }
-        Ok(self.register(&known, AsOf::Told { at: now }, now))
+        Ok(self.register(&known, AsOf::Announced { at: now }, now))
     }
 
-    /// What etcd and the depots tell that are asked, and why others tell nothing.
-    async fn ask_all(&self, ca: Option<&Path>) -> (Vec<Told>, String) {
+    /// The lists of all sources that responded, and the failures of the others.
+    async fn query_all(&self, ca: Option<&Path>) -> (Vec<AnnouncementList>, String) {
         let dialer = Arc::new(FirstHopDialer::new(ca.map(Path::to_owned)));
-        let mut asked = JoinSet::new();
+        let mut queries = JoinSet::new();
         for depot in &self.ask {
             let (dialer, depot) = (Arc::clone(&dialer), depot.clone());
-            asked.spawn(async move {
-                let told = ask(&dialer, &depot, ASK_TIME).await;
-                told.map_err(|why| format!("{depot}: {why}"))
+            queries.spawn(async move {
+                let list = query(&dialer, &depot, QUERY_TIME).await;
+                list.map_err(|why| format!("{depot}: {why}"))
             });
         }
         if let Some(etcd) = self.etcd.clone() {
-            asked.spawn(async move {
-                let listed = etcd::list(&etcd, ASK_TIME).await;
-                listed.map(|depots| Told { depots }).map_err(|why| why.to_string())
+            queries.spawn(async move {
+                let listed = etcd::list(&etcd, QUERY_TIME).await;
+                listed.map(|depots| AnnouncementList { depots }).map_err(|why| why.to_string())
             });
         }
-        let (mut told, mut why) = (Vec::new(), Vec::new());
-        while let Some(answer) = asked.join_next().await {
-            match answer {
-                Ok(Ok(heard)) => told.push(heard),
+        let (mut lists, mut why) = (Vec::new(), Vec::new());
+        while let Some(response) = queries.join_next().await {
+            match response {
+                Ok(Ok(list)) => lists.push(list),
                 Ok(Err(reason)) => why.push(reason),
                 Err(error) => why.push(error.to_string()),
             }
         }
-        (told, why.join("; "))
+        (lists, why.join("; "))
     }
 
-    fn register(&self, known: &Known, as_of: AsOf, now: UnixTime) -> Register {
+    fn register(&self, known: &AnnouncementSet, as_of: AsOf, now: UnixTime) -> Register {
         let mut depots = self.depots.clone();
         let written: HashSet<DepotAddress> =
             depots.iter().map(|listed| listed.address.clone()).collect();
         let is_new = |it: &&Announcement| !written.contains(&it.address) && !it.load.leaving;
-        let told = known.announcements().filter(is_new);
-        depots.extend(told.map(|it| Listed { address: it.address.clone(), place: it.place }));
-        let of_now = known.announcements().filter(|it| it.counts(now));
-        let announcements = of_now.cloned().collect();
+        let announced = known.announcements().filter(is_new);
+        depots.extend(announced.map(|it| Listed { address: it.address.clone(), place: it.place }));
+        let valid = known.announcements().filter(|it| it.is_valid_at(now));
+        let announcements = valid.cloned().collect();
         Register { depots, written: self.depots.len(), announcements, as_of }
     }
 }
@@ -143,23 +142,23 @@ fn now() -> UnixTime {
 }
 
 impl Register {
-    /// All depots: those that are written in their order, then those of which others tell.
+    /// All depots: those of the file in their order, then announced ones.
     pub fn depots(&self) -> &[Listed] {
         &self.depots
     }
 
-    /// What depots tell of themselves, as far as it counts now.
+    /// Announcements that are valid now.
     pub fn announcements(&self) -> &[Announcement] {
         &self.announcements
     }
 
-    /// What it rests on.
+    /// Source and age.
     pub fn as_of(&self) -> &AsOf {
         &self.as_of
     }
 
-    /// At most 12 depots to choose from. Of more than that: those that are written, the nearest by the round trips that are known, and
-    /// some of the others by chance, so that all are probed in the course of time.
+    /// At most 12 candidates. If there are more depots: those of the file, the nearest by known round trips, and random others, so that
+    /// all depots are probed eventually.
     pub fn nearest(&self, rtt_s: impl Fn(&DepotAddress) -> Option<f64>) -> Vec<DepotAddress> {
         let all = self.depots.iter().map(|listed| listed.address.clone());
         if self.depots.len() <= MOST {
@@ -169,14 +168,14 @@ impl Register {
         let (mut near, mut others) = (Vec::new(), Vec::new());
         for (at, depot) in all.enumerate() {
             match rtt_s(&depot) {
-                // Those that are written come in their order.
+                // Depots of the file keep their order.
                 _ if at < written => near.push((at as f64 - written as f64, depot)),
                 Some(rtt_s) => near.push((rtt_s, depot)),
                 None => others.push(depot),
             }
         }
         near.sort_by(|a, b| a.0.total_cmp(&b.0));
-        // Without random bits the same ones each time.
+        // Without random bits the choice is the same each time.
         let mut random = host::random().map_or(1, u64::from_ne_bytes);
         let places = MOST - near.len().min(MOST - UNKNOWN.min(others.len()));
         let by_chance = (0..places.min(others.len())).map(|_| {
@@ -190,7 +189,7 @@ impl Register {
     }
 }
 
-/// The chains that depots make: each one, and two of the first three after each other.
+/// The chains of these depots: each depot alone, and each pair of the first three.
 pub fn chains(depots: &[DepotAddress]) -> Vec<Vec<DepotAddress>> {
     let mut chains: Vec<Vec<_>> = depots.iter().map(|depot| vec![depot.clone()]).collect();
     for first in depots.iter().take(PAIRED) {
@@ -203,7 +202,7 @@ pub fn chains(depots: &[DepotAddress]) -> Vec<Vec<DepotAddress>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::known::tests::{announced, depots, time, token};
+    use crate::announcement_set::tests::{announced, depots, time, token};
     use protocol::ticket::{KeySet, Signer};
     use std::{
         path::PathBuf,
@@ -222,14 +221,14 @@ mod tests {
         register.depots().iter().map(|it| it.address.authority.host.to_string()).collect()
     }
 
-    /// A depot that tells these, and how often it was asked.
-    fn telling(tokens: Vec<String>) -> (Server, Arc<AtomicUsize>) {
+    /// A depot with these announcements, and the number of queries so far.
+    fn announcing(tokens: Vec<String>) -> (Server, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&asked);
         let server = Server::start(move |_, request, conn| {
             assert_eq!(request.target, "/lh1/depots");
             count.fetch_add(1, Ordering::Relaxed);
-            let text = serde_json::to_vec(&Told { depots: tokens.clone() }).unwrap();
+            let text = serde_json::to_vec(&AnnouncementList { depots: tokens.clone() }).unwrap();
             conn.answer("200 OK", &[], &text);
         });
         (server, asked)
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn depots_are_those_of_the_file_and_those_of_which_others_tell() {
+    fn register_has_listed_and_announced_depots() {
         let (signers, keys) = depots(3);
         let leaving = |n: u8| {
             let mut of = announced(n, seconds_now());
@@ -249,49 +248,49 @@ mod tests {
         };
         let of_stranger = announced(7, seconds_now());
         let stranger = Signer::from_seed([7; 32]).unwrap().named("d7:3880");
-        let told = vec![
+        let tokens = vec![
             token(&signers, 0, seconds_now()),
             leaving(1),
             token(&signers, 2, seconds_now()),
             of_stranger.sign(&stranger).unwrap(),
         ];
-        let (server, asked) = telling(told);
+        let (server, asked) = announcing(tokens);
         let directory = tempfile::tempdir().unwrap();
-        let last = || Some(Last::at(directory.path().to_owned(), Path::new("/x/depots.toml")));
+        let cache = || Some(Cache::at(directory.path().to_owned(), Path::new("/x/depots.toml")));
         let file = file(&[server.address.to_string()], keys);
-        let register = file.look_up_after(last(), None).unwrap();
+        let register = file.look_up_with(cache(), None).unwrap();
         assert_eq!(names(&register), ["written", "d0", "d2"]);
-        assert!(matches!(register.as_of(), AsOf::Told { .. }));
+        assert!(matches!(register.as_of(), AsOf::Announced { .. }));
         assert_eq!(register.announcements().len(), 3);
-        // What was heard lately is not asked for again.
-        let again = file.look_up_after(last(), None).unwrap();
+        // A fresh cache is used without a query.
+        let again = file.look_up_with(cache(), None).unwrap();
         assert_eq!((names(&again), asked.load(Ordering::Relaxed)), (names(&register), 1));
     }
 
     #[test]
-    fn last_known_state_serves_where_nothing_answers() {
+    fn cache_is_used_if_no_source_responds() {
         let (signers, keys) = depots(2);
         let refusing = testkit::refusing_address();
         let file = file(&[refusing.to_string()], keys.clone());
         let directory = tempfile::tempdir().unwrap();
-        let last = || Some(Last::at(directory.path().to_owned(), Path::new("/x/depots.toml")));
-        let nothing = file.look_up_after(last(), None).unwrap();
+        let cache = || Some(Cache::at(directory.path().to_owned(), Path::new("/x/depots.toml")));
+        let nothing = file.look_up_with(cache(), None).unwrap();
         assert_eq!(names(&nothing), ["written"]);
-        assert!(matches!(nothing.as_of(), AsOf::Old { at: None, .. }), "{:?}", nothing.as_of());
+        assert!(matches!(nothing.as_of(), AsOf::Stale { at: None, .. }), "{:?}", nothing.as_of());
         let an_hour_ago = seconds_now() - 3600;
         let forged = announced(1, an_hour_ago).sign(&signers[0]).unwrap();
-        let told = Told { depots: vec![token(&signers, 0, an_hour_ago), forged] };
-        last().unwrap().write(time(an_hour_ago), told).unwrap();
-        let old = file.look_up_after(last(), None).unwrap();
-        assert_eq!(names(&old), ["written", "d0"], "a poisoned file adds none");
-        let AsOf::Old { at, why } = old.as_of() else { panic!("{:?}", old.as_of()) };
+        let list = AnnouncementList { depots: vec![token(&signers, 0, an_hour_ago), forged] };
+        cache().unwrap().write(time(an_hour_ago), list).unwrap();
+        let old = file.look_up_with(cache(), None).unwrap();
+        assert_eq!(names(&old), ["written", "d0"], "a forged entry of the cache is ignored");
+        let AsOf::Stale { at, why } = old.as_of() else { panic!("{:?}", old.as_of()) };
         assert_eq!(*at, Some(time(an_hour_ago)));
         assert!(why.contains(&refusing.to_string()), "{why}");
-        assert!(old.announcements().is_empty(), "loads of an hour ago say nothing");
+        assert!(old.announcements().is_empty(), "expired loads are not used");
     }
 
     #[test]
-    fn of_many_the_nearest_and_some_by_chance() {
+    fn candidates_are_nearest_and_random_depots() {
         let depots: Vec<Listed> = (0..1000)
             .map(|n| Listed { address: format!("d{n}").parse().unwrap(), place: None })
             .collect();

@@ -51,23 +51,23 @@ const RECENT_S: f64 = 600.0;
 /// The most destinations of which the last choice is remembered.
 const MOST_UNDER_WAY: usize = 1024;
 
-/// What a chooser by forecasts starts from.
+/// Settings of a chooser by forecast.
 #[derive(Debug, Clone)]
 pub struct AutoSettings {
     /// Certificates (PEM) of further authorities to trust for depots over TLS.
     pub ca: Option<PathBuf>,
-    /// What an attempt that fails costs.
+    /// Cost of a failed attempt.
     pub timeout: Duration,
-    /// What depots tell of themselves.
-    pub told: Vec<Announcement>,
+    /// Announcements of depots.
+    pub announcements: Vec<Announcement>,
     /// `SO_MARK` of probes' packets.
     pub mark: Option<u32>,
 }
 
 impl Default for AutoSettings {
     fn default() -> Self {
-        let (ca, told, mark) = Default::default();
-        Self { ca, timeout: Duration::from_secs(15), told, mark }
+        let (ca, announcements, mark) = Default::default();
+        Self { ca, timeout: Duration::from_secs(15), announcements, mark }
     }
 }
 
@@ -96,7 +96,7 @@ impl Auto {
         Self::with(Knowledge::usual(), settings, Arc::default())
     }
 
-    /// Without what others have learnt, and with standings that others have, too.
+    /// Without stored knowledge. The standings may be shared.
     pub fn alone(settings: AutoSettings, standings: Arc<Standings>) -> Self {
         Self::with(None, settings, standings)
     }
@@ -134,12 +134,12 @@ impl Auto {
         (candidates, decision)
     }
 
-    /// Somebody else has asked a depot, which was reached over this round trip (in seconds), if it was, and claims this.
-    pub fn asked(&self, depot: &DepotAddress, rtt_s: Option<f64>, load: Option<&Load>) {
-        self.facts.asked(depot, rtt_s, load);
+    /// Records a probe that was made elsewhere: the round trip in seconds (`None` if unreachable), and the load.
+    pub fn record_probe(&self, depot: &DepotAddress, rtt_s: Option<f64>, load: Option<&Load>) {
+        self.facts.record_probe(depot, rtt_s, load);
     }
 
-    /// How many probes were made so far.
+    /// Number of probes so far.
     pub fn probes(&self) -> u64 {
         self.facts.probes()
     }
@@ -201,8 +201,7 @@ impl Auto {
         Request { bytes, now_s: now_s(), timeout_s: self.timeout.as_secs_f64() }
     }
 
-    /// That of the depot of which most speaks against it. A chain whose last depot does not admit the destination, as it tells, is
-    /// down.
+    /// The worst standing of the chain's depots. `Down` if the last depot announces rules that do not admit the destination.
     fn standing(&self, to: &Destination, chain: &[DepotAddress]) -> Standing {
         if chain.last().is_some_and(|last| self.facts.refuses(last, to)) {
             return Standing::Down;

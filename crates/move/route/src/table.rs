@@ -20,7 +20,7 @@ pub struct RouteTable {
     rules: Vec<Rule>,
     direct_below: Option<Bytes>,
     first_contact: FirstContact,
-    /// What depots tell of themselves, if routes are tried in the order of their forecasts.
+    /// Announcements of depots, if routes are tried in the order of their forecasts.
     by_forecast: Option<Arc<[Announcement]>>,
 }
 
@@ -99,13 +99,13 @@ impl RouteTable {
         Self { direct_below, first_contact, ..self }
     }
 
-    /// Whose routes are those of a register, whose depots tell this: tried in the order of their forecasts, up to the direct way.
+    /// With routes tried in the order of their forecasts, as long as these are better than the direct way.
     #[must_use]
-    pub fn by_forecast(self, told: &[Announcement]) -> Self {
-        Self { by_forecast: Some(told.into()), ..self }
+    pub fn by_forecast(self, announcements: &[Announcement]) -> Self {
+        Self { by_forecast: Some(announcements.into()), ..self }
     }
 
-    /// What the depots tell, if the routes are tried in the order of their forecasts.
+    /// Announcements of depots, if routes are tried in the order of their forecasts.
     pub fn forecast_by(&self) -> Option<&[Announcement]> {
         self.by_forecast.as_deref()
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whether what this end sends is slower than its route may be.
+//! Detection of routes that are slower than their forecast allows.
 
 use crate::core::{Core, Figures};
 use ::route::Floor;
 use tokio::time::sleep;
 
-/// Resolves once less has been acknowledged over the floor's time than that allows, though more was on its way, and the other end
-/// had room for it. Never without a floor.
+/// Resolves when the acknowledged rate over the floor's time is below the floor, although more data is in flight and the receiver has
+/// window. Never resolves without a floor.
 pub(crate) async fn too_slow(core: &Core, floor: Option<Floor>) {
     let Some(floor) = floor else { return std::future::pending().await };
     let mut before = core.figures();
@@ -22,7 +22,7 @@ pub(crate) async fn too_slow(core: &Core, floor: Option<Floor>) {
 
 fn is_too_slow(before: &Figures, now: &Figures, floor: Floor) -> bool {
     let came = now.acknowledged.saturating_sub(before.acknowledged);
-    // An application that writes slowly leaves little on its way.
+    // An application that writes slowly leaves little in flight.
     let is_full = now.sent.saturating_sub(now.acknowledged) > came;
     let is_held_back = now.sent >= now.limit;
     is_full && !is_held_back && came < floor.rate.times(floor.over.into()).get()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `[register]`: what the depot tells others of itself, and whom it believes.
+//! `[register]`: announcements of this depot, and of depots that it trusts.
 
 use crate::config::ConfigError;
 use protocol::{DepotAddress, announcement::Place};
@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use units::Duration;
 
-/// Depots that tell each other of themselves.
+/// Announcements between depots.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Register {
-    /// Where others ask this depot, and the name of its key.
+    /// Address of this depot, which is also the name of its key.
     pub address: DepotAddress,
-    /// Where it stands: latitude and longitude in degrees.
+    /// Its location: latitude and longitude in degrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
-    /// The key that signs what it tells (PEM). Read at the start, and with the configuration.
+    /// Private key that signs its announcements (PEM).
     pub key: PathBuf,
-    /// The keys of the depots that it believes (JWK Set). Each has the depot's address as its name. Read again when it changes.
+    /// Keys of trusted depots (JWK Set), each named by the depot's address. Reloaded when the file changes.
     pub trust: PathBuf,
-    /// Where depots of many sites tell of themselves, too.
+    /// etcd with announcements of many sites.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd: Option<etcd::Settings>,
-    /// How often it tells, and asks others.
+    /// Interval of announcements and queries.
     #[serde(default = "Register::every")]
     pub every: Duration,
 }

@@ -253,7 +253,7 @@ impl Client {
             own_load(context.shared(), context.config()).answer(request.method, own)
         } else if asks_announcements(request) && context.config().register.is_some() && permitted()
         {
-            let text = serde_json::to_string(&context.next_hops.registered.told());
+            let text = serde_json::to_string(&context.next_hops.announcements.list());
             let text = text.expect("a list of texts is JSON") + "\n";
             own_answer("application/json", &text, request.method, own)
         } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `/status.json` says of other depots: those of the register, and the routes that are chosen by forecast.
+//! Parts of `/status.json` about other depots: announced depots, and routes that are chosen by forecast.
 
 use super::{
     statistics::{Kind, Statistics, Value, field, statistics},
@@ -13,29 +13,29 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 
 statistics! {
-    /// A depot that tells of itself. All but `own` may be a lie.
+    /// An announced depot. All fields but `own` are its own claims.
     pub struct RegisteredDepot {
-        /// Where it is asked.
+        /// Its address.
         depot: String => label,
-        /// Whether it is this one.
+        /// Whether it is this depot.
         own: bool,
-        /// Its latitude and longitude in degrees, if it tells them.
+        /// Latitude and longitude in degrees.
         place: Option<[f64; 2]>,
-        /// Seconds since it has signed this.
+        /// Age of a depot's announcement.
         age_s: f64 => gauge("register_age"),
-        /// Client connections of a depot, as it tells.
+        /// Client connections that a depot announces.
         connections: usize => gauge("register_connections"),
         /// Maximum of its client connections.
         connections_limit: usize,
-        /// Transfers of a depot, as it tells.
+        /// Transfers under way that a depot announces.
         transfers: usize => gauge("register_transfers"),
-        /// What a depot moves, as it tells.
+        /// Current rate that a depot announces.
         rate_bps: u64 => gauge("register_rate"),
-        /// The most that it has moved of late, in bit/s.
+        /// Its highest rate of late, in bit/s.
         highest_rate_bps: u64,
-        /// The number of rules for its next hops, if it tells them.
+        /// Number of its rules for next hops, if announced.
         rules: Option<usize>,
-        /// Its connections to other depots.
+        /// Statistics of its connections to other depots.
         hops: Vec<RegisteredHop>,
     }
 
@@ -45,31 +45,31 @@ statistics! {
         around: String => label,
         /// The depot that the route goes through; empty for the one without.
         through: String => label,
-        /// Transfers that were seen.
+        /// Transfers on which the forecast of a detour's route rests.
         transfers: usize => gauge("detour_transfers"),
         /// Forecast for 64 MiB by this route of a detour.
         forecast_s: f64 => gauge("detour_forecast"),
     }
 }
 
-/// What a depot tells of its connections to another one.
+/// Announced statistics of connections to another depot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegisteredHop {
-    /// The other one.
+    /// The other depot.
     pub to: String,
-    /// The shortest round trip, in microseconds.
+    /// Minimum round trip, in microseconds.
     pub rtt_us: Option<u32>,
-    /// The share of segments that were sent again.
+    /// Share of retransmitted segments.
     pub loss: Option<f64>,
-    /// What moves to it and from it, in bit/s.
+    /// Current rate in both directions together, in bit/s.
     pub rate_bps: Option<u64>,
-    /// Connections that are open ahead of need.
+    /// Number of warm connections.
     pub warm: u32,
 }
 
 impl RegisteredDepot {
-    pub(super) fn of(told: Announcement, own: bool, now: UnixTime) -> Self {
-        let Announcement { address, place, signed, load, admits, hops, .. } = told;
+    pub(super) fn of(announcement: Announcement, own: bool, now: UnixTime) -> Self {
+        let Announcement { address, place, signed, load, admits, hops, .. } = announcement;
         Self {
             depot: address.to_string(),
             own,

@@ -52,7 +52,7 @@ statistics! {
         /// Depots of `[[detour]]` that are probed.
         #[serde(default)]
         detours: Vec<DetourDepot> => nested,
-        /// Depots that tell of themselves.
+        /// Announced depots.
         #[serde(default)]
         register: Vec<RegisteredDepot> => nested,
         /// Routes of detours that are chosen by forecast.

@@ -132,15 +132,14 @@ impl View {
     }
 }
 
-/// What depots tell of themselves.
+/// Announced depots.
 fn registered(shared: &Shared, config: &Config) -> Vec<RegisteredDepot> {
     let (now, own) = (SystemTime::now().into(), config.register.as_ref().map(|it| &it.address));
-    let told = shared.next_hops.registered.announcements().into_iter();
-    let of = |told: Announcement| {
-        let is_own = Some(&told.address) == own;
-        RegisteredDepot::of(told, is_own, now)
+    let of = |announcement: Announcement| {
+        let is_own = Some(&announcement.address) == own;
+        RegisteredDepot::of(announcement, is_own, now)
     };
-    told.map(of).collect()
+    shared.next_hops.announcements.all().into_iter().map(of).collect()
 }
 
 /// The memory that transfers hold, and the host has.

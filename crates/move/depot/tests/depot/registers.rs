@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Depots that tell each other of themselves: what one tells reaches all, signed by itself, and liars reach nothing.
+//! Announcements between depots: they reach all, and nobody can forge those of another depot.
 
 use crate::common::{
     client::{body, get, status},
@@ -104,7 +104,7 @@ fn is_trusted_by(file: &Path, signers: &[&Signer]) {
 }
 
 #[test]
-fn what_one_tells_reaches_all_until_it_is_gone() {
+fn announcements_spread_until_the_key_is_revoked() {
     let mut depots = Depots::start(4, &[]);
     let keys = depots.keys();
     let mut all: Vec<String> = depots.depots.iter().map(Daemon::authority).collect();
@@ -135,7 +135,7 @@ fn what_one_tells_reaches_all_until_it_is_gone() {
 }
 
 #[test]
-fn strangers_do_not_hear_who_is_there() {
+fn unlisted_clients_get_no_announcements() {
     let depots = Depots::start(1, &[]);
     let depot = &depots.depots[0];
     assert_eq!(status(&get(depot.address, "/lh1/depots").0), 200);
@@ -149,7 +149,7 @@ fn strangers_do_not_hear_who_is_there() {
 
 /// A trusted depot that passes on forgeries, another one's words as its own, old announcements, and far more than is read.
 #[test]
-fn liar_among_the_trusted_speaks_for_itself_alone() {
+fn trusted_depot_cannot_forge_announcements_of_others() {
     let answers = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
     let said = std::sync::Arc::clone(&answers);
     let liar = Scripted::new(move |mut stream, _| {
@@ -219,7 +219,7 @@ fn liar_among_the_trusted_speaks_for_itself_alone() {
 
 /// They cannot ask each other, and hear of each other in etcd all the same: also after it was away, and not of what others write there.
 #[test]
-fn depots_meet_in_etcd() {
+fn depots_discover_each_other_in_etcd() {
     let mut etcd = Etcd::start();
     let address = etcd.address;
     let in_etcd = |_| format!(", etcd = {{ endpoints = [\"http://{address}\"] }}");

@@ -40,7 +40,7 @@ const LEAST_SHARE: f64 = 0.1;
 pub(crate) struct Facts {
     dialer: FirstHopDialer,
     mark: Option<u32>,
-    told: HashMap<DepotAddress, Announcement>,
+    announcements: HashMap<DepotAddress, Announcement>,
     standings: Arc<Standings>,
     depots: Mutex<HashMap<DepotAddress, Found>>,
     destinations: Mutex<HashMap<String, Found>>,
@@ -67,24 +67,25 @@ impl Found {
 impl Facts {
     pub fn new(settings: AutoSettings, standings: Arc<Standings>) -> Self {
         let (depots, destinations, is_gathering, probes) = Default::default();
-        let AutoSettings { ca, told, mark, .. } = settings;
-        let told = told.into_iter().map(|it| (it.address.clone(), it)).collect();
+        let AutoSettings { ca, announcements, mark, .. } = settings;
+        let by_address = |it: Announcement| (it.address.clone(), it);
+        let announcements = announcements.into_iter().map(by_address).collect();
         let dialer = FirstHopDialer::new(ca);
-        Self { dialer, mark, told, standings, depots, destinations, is_gathering, probes }
+        Self { dialer, mark, announcements, standings, depots, destinations, is_gathering, probes }
     }
 
-    /// Whether a depot does not admit a destination, as it tells.
+    /// Whether a depot announces rules that do not admit a destination.
     pub fn refuses(&self, depot: &DepotAddress, to: &Destination) -> bool {
-        self.told.get(depot).is_some_and(|told| !told.may_admit(&to.server()))
+        self.announcements.get(depot).is_some_and(|it| !it.may_admit(&to.server()))
     }
 
-    /// How many probes were made so far.
+    /// Number of probes so far.
     pub fn probes(&self) -> u64 {
         self.probes.load(Ordering::Relaxed)
     }
 
-    /// What somebody else has found of a depot.
-    pub fn asked(&self, depot: &DepotAddress, rtt_s: Option<f64>, load: Option<&Load>) {
+    /// Records a probe that was made elsewhere.
+    pub fn record_probe(&self, depot: &DepotAddress, rtt_s: Option<f64>, load: Option<&Load>) {
         let found = Found { at: Instant::now(), rtt_s, claim: load.and_then(claim_of) };
         locked(&self.depots).insert(depot.clone(), found);
     }
@@ -197,27 +198,27 @@ impl Facts {
                 .map(|(depot, found)| measured(*found, &depot.to_string()))
                 .collect();
             let claim = |(depot, found): (&DepotAddress, &Option<Found>)| {
-                let told = || claim_of(&self.told.get(depot)?.load);
-                found.and_then(|it| it.claim).or_else(told)
+                let announced = || claim_of(&self.announcements.get(depot)?.load);
+                found.and_then(|it| it.claim).or_else(announced)
             };
             let claims = chain.iter().zip(&found).filter_map(claim).collect();
             let mut hops: Vec<Hop> =
                 hops(direct_s, &rtts).into_iter().map(Hop::of_round_trip).collect();
             for (at, pair) in chain.windows(2).enumerate() {
-                self.believe(&mut hops[at + 1], pair);
+                self.apply_announced(&mut hops[at + 1], pair);
             }
             Candidate { key: chain_key(chain), hops, claims }
         };
         chains.iter().map(of).collect()
     }
 
-    /// What the first of two depots tells of its connections to the second. It may be a lie: so the hop is no shorter, no faster and
-    /// loses no less than it would be taken for otherwise. That connections are open is believed: it saves a round trip, once.
-    fn believe(&self, hop: &mut Hop, pair: &[DepotAddress]) {
-        let Some(told) = self.told.get(&pair[0]) else { return };
-        let Some(facts) = told.hops.iter().find(|facts| facts.to == pair[1]) else { return };
-        let told_s = facts.rtt_us.map_or(0.0, |rtt_us| f64::from(rtt_us) / 1e6);
-        hop.rtt_s = hop.rtt_s.max(told_s);
+    /// Applies what the first of two depots announces about its connections to the second. It may lie, so the round trip and the loss
+    /// only grow. Warm connections are accepted: they save one round trip.
+    fn apply_announced(&self, hop: &mut Hop, pair: &[DepotAddress]) {
+        let Some(announced) = self.announcements.get(&pair[0]) else { return };
+        let Some(facts) = announced.hops.iter().find(|facts| facts.to == pair[1]) else { return };
+        let rtt_s = facts.rtt_us.map_or(0.0, |rtt_us| f64::from(rtt_us) / 1e6);
+        hop.rtt_s = hop.rtt_s.max(rtt_s);
         hop.loss = hop.loss.max(facts.loss.filter(|loss| (0.0..1.0).contains(loss)).unwrap_or(0.0));
         hop.is_warm = facts.warm > 0;
     }

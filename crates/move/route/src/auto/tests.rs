@@ -152,7 +152,7 @@ fn announced(depot: &DepotAddress) -> Announcement {
 }
 
 #[test]
-fn what_depots_tell_of_hops_makes_none_better_and_their_rules_count() {
+fn announced_hops_never_improve_a_route() {
     let [a, b, c]: [DepotAddress; 3] = ["a", "b", "c"].map(|name| name.parse().unwrap());
     let hop = |rtt_us, loss| HopFacts {
         to: b.clone(),
@@ -172,11 +172,11 @@ fn what_depots_tell_of_hops_makes_none_better_and_their_rules_count() {
     }
     let hop_of = |told: Announcement| {
         let auto = Auto::alone(
-            AutoSettings { told: vec![told, refusing.clone()], ..settings() },
+            AutoSettings { announcements: vec![told, refusing.clone()], ..settings() },
             Arc::default(),
         );
         let candidates = auto.facts.candidates(&to, &chains, &memory);
-        assert_eq!(candidates[0].claims.len(), 1, "its load is told with it");
+        assert_eq!(candidates[0].claims.len(), 1, "the announced load is used");
         let plan = auto.plan(&to, None, &chains);
         assert_eq!((plan.all()[2], plan.promising().len()), (1, 2), "c does not admit it");
         candidates[0].hops[1]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A route that becomes slow is left for another one, and nothing is lost or sent twice by more than a group.
+//! A session leaves a slow route for another one, without losing data.
 
 use super::{
     bytes, listener, options, read_all, route,
@@ -15,7 +15,7 @@ use std::{
 use tokio::time::timeout;
 use units::{Bytes, Rate};
 
-/// Takes routes as they are listed, wants 8 Mb/s over half a second, and remembers how attempts end.
+/// Uses routes in their order, demands 8 Mb/s over half a second, and records how attempts end.
 #[derive(Debug, Default)]
 struct Demanding(Mutex<Vec<AttemptEnd>>);
 
@@ -33,7 +33,7 @@ impl Chooser for Demanding {
     }
 }
 
-/// Sends over two wires, of which the first passes 100 bytes a millisecond; how attempts ended, and connections of each.
+/// Sends over two wires, the first of which passes 100 bytes per millisecond. Returns how attempts ended, and the connections per wire.
 async fn send(change: impl FnOnce(&mut Options), length: usize) -> (Vec<AttemptEnd>, [u64; 2]) {
     let listener = listener().await;
     let slow = Wire::to(listener.local_addr(), |_| Mishap::Slow(100)).await;
@@ -70,9 +70,8 @@ async fn session_leaves_a_slow_route() {
     assert_eq!(connections, [1, 1]);
 }
 
-/// The rate is the sender's own wish.
 #[tokio::test(flavor = "multi_thread")]
-async fn limited_rate_is_no_slow_route() {
+async fn limited_rate_does_not_make_a_route_slow() {
     let limited = |options: &mut Options| options.limit_rate = Some(Rate::bits_per_second(400_000));
     let (ends, connections) = send(limited, 100_000).await;
     assert_eq!((ends, connections), (vec![AttemptEnd::LimitedByEnds], [1, 0]));

@@ -318,17 +318,17 @@ const onMap = ([latitude, longitude]) => [(longitude + 180) * 2, (90 - latitude)
 /** A depot's host, for the map. */
 const hostOf = (depot) => depot.replace(/^https:/, "").replace(/:\d+$/, "");
 
-/** What a depot has seen of its connections to another one. */
+/** Statistics of a depot's connections to another depot. */
 function hopWords({ to, rtt_us: rtt, loss, rate_bps: bps, warm }) {
   const parts = [];
   if (rtt !== null) parts.push(time(rtt));
   if (bps !== null) parts.push(rate(bps));
-  if (loss > 0) parts.push(`${(loss * 100).toPrecision(2)} % sent again`);
-  if (warm > 0) parts.push(`${count(warm)} open ahead of need`);
+  if (loss > 0) parts.push(`${(loss * 100).toPrecision(2)} % retransmitted`);
+  if (warm > 0) parts.push(`${count(warm)} warm`);
   return parts.length ? `${hostOf(to)}: ${parts.join(", ")}` : null;
 }
 
-/** Lines and dots for those depots that tell where they are. */
+/** Dots for depots with a location, and lines for connections between them. */
 function drawMap(register) {
   const placed = register.filter(({ place }) => place);
   byId("map").toggleAttribute("hidden", placed.length === 0);

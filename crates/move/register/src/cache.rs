@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The last known state of a register, in a file of the user's.
+//! The last known announcements of a register, in a file of the user.
 //!
-//! Threats. Announcements in it are signed, and checked again when it is read. A file that is damaged, too large or about another
-//! register counts as none. It is replaced as a whole.
+//! Threats. Announcements in it are signed, and verified when it is read. A damaged or too large file, and one of another register,
+//! is ignored. It is replaced atomically.
 
-use crate::known::Told;
+use crate::announcement_set::AnnouncementList;
 use host::RunDirectory;
 use protocol::{announcement::MAX_ANNOUNCEMENTS_BODY, ticket::UnixTime};
 use serde::{Deserialize, Serialize};
@@ -19,24 +19,24 @@ use std::{
 /// The largest file that is read.
 const LONGEST: u64 = MAX_ANNOUNCEMENTS_BODY as u64 + (64 << 10);
 
-/// Where it is.
+/// The file.
 #[derive(Debug)]
-pub(crate) struct Last {
+pub(crate) struct Cache {
     directory: PathBuf,
     name: String,
     register: PathBuf,
 }
 
-/// What was heard, and when.
+/// A list, and when it was received.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct CachedList {
     register: PathBuf,
     pub at: UnixTime,
-    pub told: Told,
+    pub list: AnnouncementList,
 }
 
-impl Last {
-    /// That of a register's file; none without a home.
+impl Cache {
+    /// The cache of a register file; `None` without a home directory.
     pub fn of(register: &Path) -> Option<Self> {
         Some(Self::at(host::state_directory()?.join("longhaul"), register))
     }
@@ -48,22 +48,22 @@ impl Last {
         Self { directory, name, register: register.to_owned() }
     }
 
-    /// What is there.
-    pub fn read(&self) -> Option<State> {
+    /// The cached list of this register.
+    pub fn read(&self) -> Option<CachedList> {
         let file = self.directory.join(&self.name);
         let metadata = fs::metadata(&file).ok()?;
         if !metadata.is_file() || metadata.len() > LONGEST {
             return None;
         }
-        let state: State = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
-        (state.register == self.register).then_some(state)
+        let cached: CachedList = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
+        (cached.register == self.register).then_some(cached)
     }
 
-    /// Replaces it.
-    pub fn write(&self, at: UnixTime, told: Told) -> io::Result<()> {
+    /// Replaces the cached list.
+    pub fn write(&self, at: UnixTime, list: AnnouncementList) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-        let state = State { register: self.register.clone(), at, told };
-        let text = serde_json::to_vec(&state)?;
+        let cached = CachedList { register: self.register.clone(), at, list };
+        let text = serde_json::to_vec(&cached)?;
         RunDirectory::at(&self.directory)?.write(&self.name, &text, 0o600).map(drop)
     }
 }
@@ -73,21 +73,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_register_has_its_own() {
+    fn each_register_has_its_own_cache() {
         let directory = tempfile::tempdir().unwrap();
-        let last = |register: &str| Last::at(directory.path().join("s"), Path::new(register));
-        let told = Told { depots: vec!["a.b.c".to_owned()] };
+        let cache = |register: &str| Cache::at(directory.path().join("s"), Path::new(register));
+        let list = AnnouncementList { depots: vec!["a.b.c".to_owned()] };
         let at = UnixTime::try_from(7).unwrap();
-        last("/etc/a.toml").write(at, told.clone()).unwrap();
-        assert_eq!(last("/etc/b.toml").read(), None);
-        let state = last("/etc/a.toml").read().unwrap();
-        assert_eq!((state.at, state.told), (at, told));
-        let mut other = last("/etc/b.toml");
-        other.name = last("/etc/a.toml").name;
-        assert_eq!(other.read(), None, "names may be the same by chance");
+        cache("/etc/a.toml").write(at, list.clone()).unwrap();
+        assert_eq!(cache("/etc/b.toml").read(), None);
+        let state = cache("/etc/a.toml").read().unwrap();
+        assert_eq!((state.at, state.list), (at, list));
+        let mut other = cache("/etc/b.toml");
+        other.name = cache("/etc/a.toml").name;
+        assert_eq!(other.read(), None, "file names may collide");
         for text in ["", "{", "{\"register\": 1}"] {
             fs::write(directory.path().join("s").join(&other.name), text).unwrap();
-            assert_eq!(last("/etc/a.toml").read(), None, "{text}");
+            assert_eq!(cache("/etc/a.toml").read(), None, "{text}");
         }
     }
 }

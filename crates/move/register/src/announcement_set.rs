@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Announcements of depots, the newest of each.
+//! Announcements of depots, the latest of each.
 //!
-//! Threats. Whoever passes announcements on may repeat old ones, make up new ones, or send more than anybody reads. Only those that a
-//! trusted key has signed are kept, one for each key, and an older one never takes a newer one's place; one that is not newer is
-//! passed over before its signature is checked.
+//! Threats. A depot that forwards announcements may replay old ones, forge new ones, or send more than fits. Only announcements signed
+//! with a trusted key are stored, one for each key, and never in place of a later one. An announcement that is not later is skipped
+//! before its signature is verified.
 
 use protocol::{
     DepotAddress,
@@ -13,16 +13,16 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A list of announcements, as it is passed on.
+/// A list of announcements, as depots forward it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
-    /// Signed.
+pub struct AnnouncementList {
+    /// Signed tokens.
     pub depots: Vec<String>,
 }
 
-/// What is known of depots, by address.
+/// The latest announcement of each depot, by address.
 #[derive(Debug, Clone, Default)]
-pub struct Known(BTreeMap<String, Held>);
+pub struct AnnouncementSet(BTreeMap<String, Held>);
 
 #[derive(Debug, Clone)]
 struct Held {
@@ -30,70 +30,70 @@ struct Held {
     announcement: Announcement,
 }
 
-impl Known {
-    /// Takes an announcement, and says whether it is newer than what was known.
+impl AnnouncementSet {
+    /// Stores an announcement if it is later than the stored one, and returns whether it was.
     ///
     /// # Errors
-    /// Why it does not count.
-    pub fn hear(
+    /// Why it is not accepted.
+    pub fn accept(
         &mut self,
         token: &str,
         keys: &KeySet,
         now: UnixTime,
     ) -> Result<bool, AnnouncementError> {
         let claimed = Announcement::read_unverified(token)?;
-        if !self.is_news(&claimed) {
+        if !self.is_later(&claimed) {
             return Ok(false);
         }
         let announcement = Announcement::verify(token, keys, now)?;
-        self.keep(token.to_owned(), announcement);
+        self.insert(token.to_owned(), announcement);
         Ok(true)
     }
 
-    /// The same for a list, of which those that do not count are passed over. Says how many of them there are.
-    pub fn hear_all(&mut self, told: &Told, keys: &KeySet, now: UnixTime) -> usize {
-        let wrong = |token: &&String| self.hear(token, keys, now).is_err();
-        told.depots.iter().take(MAX_ANNOUNCEMENTS).filter(wrong).count()
+    /// The same for a list. Returns how many were not accepted.
+    pub fn accept_list(&mut self, list: &AnnouncementList, keys: &KeySet, now: UnixTime) -> usize {
+        let is_wrong = |token: &&String| self.accept(token, keys, now).is_err();
+        list.depots.iter().take(MAX_ANNOUNCEMENTS).filter(is_wrong).count()
     }
 
-    /// Takes one from an earlier time, whose signature counts.
-    pub(crate) fn remember(&mut self, token: &str, keys: &KeySet) {
+    /// Stores an announcement that may have expired, if its signature is valid.
+    pub(crate) fn restore(&mut self, token: &str, keys: &KeySet) {
         if let Ok(announcement) = Announcement::verify_signature(token, keys)
-            && self.is_news(&announcement)
+            && self.is_later(&announcement)
         {
-            self.keep(token.to_owned(), announcement);
+            self.insert(token.to_owned(), announcement);
         }
     }
 
-    fn is_news(&self, claimed: &Announcement) -> bool {
+    fn is_later(&self, claimed: &Announcement) -> bool {
         let known = self.0.get(&claimed.address.to_string());
         let has_room = known.is_some() || self.0.len() < MAX_ANNOUNCEMENTS;
         has_room && known.is_none_or(|known| known.announcement.signed < claimed.signed)
     }
 
-    /// One that needs no check.
-    pub fn keep(&mut self, token: String, announcement: Announcement) {
+    /// Stores a depot's own announcement, without verification.
+    pub fn insert(&mut self, token: String, announcement: Announcement) {
         self.0.insert(announcement.address.to_string(), Held { token, announcement });
     }
 
-    /// A depot is there no more.
-    pub fn forget(&mut self, depot: &DepotAddress) {
+    /// Removes the announcement of a depot.
+    pub fn remove(&mut self, depot: &DepotAddress) {
         self.0.remove(&depot.to_string());
     }
 
-    /// Keeps only what counts now, of depots whose keys are trusted still.
-    pub fn tidy(&mut self, keys: &KeySet, now: UnixTime) {
-        self.0.retain(|name, held| keys.has(name) && held.announcement.counts(now));
+    /// Removes expired announcements, and those whose key is no longer trusted.
+    pub fn expire(&mut self, keys: &KeySet, now: UnixTime) {
+        self.0.retain(|name, held| keys.has(name) && held.announcement.is_valid_at(now));
     }
 
-    /// All, by address.
+    /// All announcements, by address.
     pub fn announcements(&self) -> impl Iterator<Item = &Announcement> {
         self.0.values().map(|held| &held.announcement)
     }
 
-    /// All, to pass on.
-    pub fn told(&self) -> Told {
-        Told { depots: self.0.values().map(|held| held.token.clone()).collect() }
+    /// All announcements, for other depots and clients.
+    pub fn list(&self) -> AnnouncementList {
+        AnnouncementList { depots: self.0.values().map(|held| held.token.clone()).collect() }
     }
 }
 
@@ -133,51 +133,58 @@ pub(crate) mod tests {
         announced(n, at).sign(&signers[usize::from(n)]).unwrap()
     }
 
-    fn ages(known: &Known) -> Vec<u64> {
+    fn ages(known: &AnnouncementSet) -> Vec<u64> {
         known.announcements().map(|it| it.signed.seconds() - NOW).collect()
     }
 
     #[test]
-    fn newest_of_each_counts() {
+    fn latest_announcement_of_each_depot_is_kept() {
         let (signers, keys) = depots(3);
-        let mut known = Known::default();
+        let mut known = AnnouncementSet::default();
         let tokens = [(0, 5), (1, 1), (0, 3), (1, 7)].map(|(n, at)| token(&signers, n, NOW + at));
-        assert_eq!(known.hear_all(&Told { depots: tokens.to_vec() }, &keys, time(NOW + 7)), 0);
+        assert_eq!(
+            known.accept_list(&AnnouncementList { depots: tokens.to_vec() }, &keys, time(NOW + 7)),
+            0
+        );
         assert_eq!(ages(&known), [5, 7]);
-        // What was passed on by another is the same.
-        let mut other = Known::default();
-        assert_eq!(other.hear_all(&known.told(), &keys, time(NOW + 7)), 0);
+        // A forwarded list gives the same set.
+        let mut other = AnnouncementSet::default();
+        assert_eq!(other.accept_list(&known.list(), &keys, time(NOW + 7)), 0);
         assert_eq!(ages(&other), [5, 7]);
-        known.tidy(&keys, time(NOW + 96));
+        known.expire(&keys, time(NOW + 96));
         assert_eq!(ages(&known), [7], "the leeway is 30 s");
-        known.forget(&"d1".parse().unwrap());
+        known.remove(&"d1".parse().unwrap());
         assert_eq!(ages(&known), [0; 0]);
     }
 
     #[test]
-    fn strangers_and_forgeries_are_counted_and_take_no_place() {
+    fn forged_announcements_are_counted_and_dropped() {
         let (signers, _) = depots(3);
         let keys = KeySet::parse(&signers[0].public_set()).unwrap();
-        let mut known = Known::default();
+        let mut known = AnnouncementSet::default();
         let forged = announced(0, NOW + 9).sign(&signers[1]).unwrap();
         let of_stranger = token(&signers, 1, NOW);
         let good = token(&signers, 0, NOW);
-        let told = Told { depots: vec![forged, of_stranger, "nonsense".to_owned(), good] };
-        assert_eq!(known.hear_all(&told, &keys, time(NOW)), 3);
+        let list =
+            AnnouncementList { depots: vec![forged, of_stranger, "nonsense".to_owned(), good] };
+        assert_eq!(known.accept_list(&list, &keys, time(NOW)), 3);
         assert_eq!(ages(&known), [0]);
         // A key that is trusted no more.
         let others = KeySet::parse(&signers[2].public_set()).unwrap();
-        known.tidy(&others, time(NOW));
-        assert_eq!(known.told(), Told::default());
+        known.expire(&others, time(NOW));
+        assert_eq!(known.list(), AnnouncementList::default());
     }
 
     #[test]
-    fn long_list_is_not_read_to_its_end() {
+    fn list_is_read_up_to_its_limit() {
         let (signers, keys) = depots(1);
         let mut depots = vec!["nonsense".to_owned(); MAX_ANNOUNCEMENTS];
         depots.push(token(&signers, 0, NOW));
-        let mut known = Known::default();
-        assert_eq!(known.hear_all(&Told { depots }, &keys, time(NOW)), MAX_ANNOUNCEMENTS);
-        assert_eq!(known.told(), Told::default());
+        let mut known = AnnouncementSet::default();
+        assert_eq!(
+            known.accept_list(&AnnouncementList { depots }, &keys, time(NOW)),
+            MAX_ANNOUNCEMENTS
+        );
+        assert_eq!(known.list(), AnnouncementList::default());
     }
 }
