@@ -274,6 +274,7 @@ fn document(report: &Report) -> Value {
         "attempts": report.attempts,
         "connections": report.connections,
         "hops": report.hops,
+        "via": report.via,
         "digest": digest,
         "limits": report.limits.as_ref().map(receipt::document),
     })

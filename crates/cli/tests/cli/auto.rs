@@ -8,7 +8,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::{
     fs,
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Command, Output},
     time::{SystemTime, UNIX_EPOCH},
@@ -166,6 +166,8 @@ fn files_are_sent_by_routes_of_the_register() {
             .command(&["recv", "-q", "--open", "--listen", &address, "-d", to.to_str().unwrap()])
             .spawn()
             .unwrap();
+        // A route by which no receiver is reached yet would be remembered as failed.
+        testkit::until("the receiver listens", || TcpStream::connect(&address).is_ok());
         let sent = overlay.output(&[
             "send",
             "-q",
@@ -233,6 +235,7 @@ fn best_known_route_is_taken() {
             "--json",
         ]);
         assert_eq!(got["hops"], hops, "{got}");
+        assert_eq!(json!(got["via"].as_array().unwrap().len()), json!(hops), "{got}");
         let status = overlay.json(&["route", "status", "--json"]);
         let all = status["destinations"][0]["routes"].as_array().unwrap();
         assert_eq!(all.iter().map(|route| route["transfers"].as_u64().unwrap()).sum::<u64>(), 21);

@@ -218,7 +218,7 @@ impl Chooser for Auto {
         chains: &'p [&'p [DepotAddress]],
     ) -> Prepared<'p> {
         let (key, now_s) = (key(to), now_s());
-        let memory = self.memory();
+        let memory = self.lately_known();
         let mut last_s = memory.paths(&key).filter_map(|(_, path)| path.last_s());
         if last_s.any(|last_s| now_s - last_s < RECENT_S) {
             self.facts.gather_in_background(to, chains);
@@ -267,7 +267,7 @@ impl Chooser for Auto {
         let (key, route) = (key(to), chain_key(chain));
         let candidates = locked(&self.under_way).get(&key)?.0.clone();
         let request = self.request(bytes);
-        let assessed = self.memory().explain(&key, &request, &candidates, 0).assessed;
+        let assessed = self.lately_known().explain(&key, &request, &candidates, 0).assessed;
         let own_s = assessed.iter().find(|of| of.key == route)?.forecast.seconds;
         let others = assessed.iter().filter(|of| of.key != route && of.avoided_until_s.is_none());
         let other_s = others.map(|of| of.forecast.seconds).fold(f64::INFINITY, f64::min);

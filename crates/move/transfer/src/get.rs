@@ -385,6 +385,7 @@ impl<'c> Transfer<'c> {
         report.attempts = self.attempts;
         report.connections = self.connections;
         report.hops = self.hops;
+        report.via = self.target.ways.via();
         report.digest = self.verified.take();
     }
 

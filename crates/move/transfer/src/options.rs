@@ -194,6 +194,8 @@ pub struct Report {
     pub connections: u32,
     /// How many proxies the last answer has passed.
     pub hops: u32,
+    /// Depots of the last route that this client chose, the nearest first. Empty without depots, or if the server redirected.
+    pub via: Vec<String>,
     /// Of the whole file.
     pub digest: Option<ReportedDigest>,
     /// What limited it; only of downloads that were transferred.
@@ -215,6 +217,7 @@ impl Report {
             attempts: 0,
             connections: 0,
             hops: 0,
+            via: Vec::new(),
             digest: None,
             limits: None,
             result: Err(error),

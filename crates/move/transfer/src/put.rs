@@ -159,6 +159,7 @@ impl Client {
         report.attempts = upload.attempts;
         report.connections = 1;
         report.hops = upload.hops;
+        report.via = upload.target.ways.via();
         report.result = result.map(|digest| {
             report.digest = digest.map(|digest| ReportedDigest { digest, verified: false });
             Status::Complete

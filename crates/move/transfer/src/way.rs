@@ -96,6 +96,11 @@ impl Ways {
         Self { to, all, at, begun: Instant::now(), before, may_help, left, floor: None }
     }
 
+    /// The depots of the way in use.
+    pub(crate) fn via(&self) -> Vec<String> {
+        self.all[self.at].depots.iter().map(ToString::to_string).collect()
+    }
+
     /// Where the first request goes.
     pub(crate) fn start(&self) -> &Url {
         &self.all[self.at].start
