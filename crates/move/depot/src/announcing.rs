@@ -14,6 +14,7 @@ use crate::{
     config::{Config, Register},
     http::question,
     idle_pool::{self, Peer},
+    lifecycle::Phase,
     peer_load::own_load,
     register_keys::RegisterKeys,
     settings::Settings,
@@ -46,10 +47,11 @@ const SEGMENT: u64 = 1448;
 /// Interval of checks for a `[register]` while there is none.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Runs rounds while the depot runs.
+/// Runs rounds until the depot ends or has a successor.
 pub(crate) async fn keep(shared: Arc<Shared>) {
     let mut in_etcd = None;
-    loop {
+    // After a takeover the successor announces the same address.
+    while shared.lifecycle.phase() != Phase::Succeeded {
         let settings = shared.settings();
         let Some((register, keys)) =
             settings.config.register.as_ref().zip(settings.register.as_ref())
