@@ -125,20 +125,24 @@ fn small_window_of_the_server_is_found() {
     assert!(found.starts_with("peer-window "), "{found}");
 }
 
-/// An option that the other end refuses is not in force, as one that a middlebox removes.
+/// An option that the other end refuses is not in force, as one that a middlebox removes. What else is found depends on how well the
+/// machine keeps up.
 #[test]
 fn removed_options_are_found() {
-    for (name, id) in [
+    let options = [
         ("tcp_window_scaling", "path-window-scaling"),
         ("tcp_sack", "path-sack"),
         ("tcp_timestamps", "path-timestamps"),
-    ] {
+    ];
+    for (name, id) in options {
         let _turn = one_of_two();
         let wan = network(LINK, SENDS);
         on(&wan, "server", || sysctl::write(&format!("net.ipv4.{name}"), "0").unwrap());
         let _server = server(&wan, |conn| conn.answer("200 OK", &[], &vec![7; 4 << 20]));
         let (diagnosis, facts) = diagnosed(&wan, TARGET, LONGEST);
-        assert_eq!(ids(&diagnosis).first(), Some(&id), "{:#?}", facts.path);
+        let is_option = |found: &&str| options.iter().any(|(_, id)| id == found);
+        let found: Vec<&str> = ids(&diagnosis).into_iter().filter(is_option).collect();
+        assert_eq!(found, [id], "{:#?}", facts.path);
     }
 }
 

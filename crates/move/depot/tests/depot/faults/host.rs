@@ -182,6 +182,10 @@ fn exhausted_pipe_pages_fall_back_to_copying() {
         Held::by(depot.pid()).pipes >= (number - 2) * PIPE
     });
     waiting.extend((0..6).map(|_| ask(&depot, &route)));
+    // Before pipes are given back, so that these find none.
+    for client in &waiting[number..] {
+        until("their bodies come", || client.peek(&mut [0; 4096]).is_ok_and(|count| count == 4096));
+    }
     for client in waiting {
         let (_, got, end) = read_answer(client);
         assert!(end.is_ok() && got == *body, "{} bytes, {end:?}", got.len());
