@@ -33,7 +33,7 @@ fuzz!(lsl_ends: lsl_records, lsl_handshakes);
 fuzz!(parcel: lsl_parcel);
 fuzz!(proxy: proxy);
 fuzz!(site: site);
-fuzz!(targets: request, response, receipt, chunked, route, ticket_route, token, digest, keys, proxy_status);
+fuzz!(targets: request, response, receipt, chunked, route, ticket_route, token, announcement, digest, keys, proxy_status);
 
 /// Each input costs four multiplications on a curve.
 #[test]

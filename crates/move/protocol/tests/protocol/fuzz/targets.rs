@@ -6,6 +6,7 @@ use super::delimit::{self, Body};
 use http::{HeaderName, HeaderValue};
 use longhaul_protocol::{
     Authority, Fetch, OriginUrl, Route, Scheme, Step,
+    announcement::{Announcement, AnnouncementError},
     digest::{self, Digest},
     http::{
         Connection, Fields, Framing, NextHop, OutgoingBody, OutgoingRequest, OutgoingResponse,
@@ -274,6 +275,28 @@ pub fn token(input: &[u8]) -> bool {
     assert_eq!(signer.sign(&verified.ticket).unwrap(), text);
     true
 }
+
+/// The same for announcements.
+pub fn announcement(input: &[u8]) -> bool {
+    const SIGNED: [&str; 2] = [
+        include_str!("../../corpus/announcement/whole"),
+        include_str!("../../corpus/announcement/short"),
+    ];
+    let Ok(text) = std::str::from_utf8(input) else { return false };
+    match Announcement::verify_signature(text, &DEPOT_KEYS) {
+        Ok(read) => {
+            assert!(SIGNED.contains(&text), "{text} was never signed");
+            assert_eq!(Announcement::read_unverified(text), Ok(read));
+            true
+        }
+        Err(error) => matches!(error, AnnouncementError::Altered(_)),
+    }
+}
+
+static DEPOT_KEYS: LazyLock<KeySet> = LazyLock::new(|| {
+    let signer = Signer::from_seed([1; 32]).unwrap().named("a:3880");
+    KeySet::parse(&signer.public_set()).unwrap()
+});
 
 /// The input is a file of keys.
 pub fn keys(input: &[u8]) -> bool {
