@@ -104,12 +104,12 @@ impl Registered {
         ca: Option<&Path>,
     ) -> Result<Option<Vec<DepotAddress>>, Failure> {
         let mut chains = self.chains();
+        if chains.is_empty() {
+            return Ok(None);
+        }
         let listed: Vec<&[DepotAddress]> = chains.iter().map(Vec::as_slice).collect();
         let auto = self.auto(ca, AutoSettings::default().timeout);
         auto.prepare_blocking(to, &listed).map_err(Failure::failed)?;
-        if listed.is_empty() {
-            return Ok(None);
-        }
         let first = auto.explain(to, bytes, &listed).1.order[0];
         Ok(Some(chains.swap_remove(first)))
     }
@@ -122,7 +122,7 @@ impl Registered {
 }
 
 /// Warning about a register whose sources do not respond.
-pub fn warning(as_of: &AsOf) -> Option<String> {
+fn warning(as_of: &AsOf) -> Option<String> {
     let AsOf::Stale { at, why } = as_of else { return None };
     Some(match at {
         Some(at) => format!("announcements of depots are from {at}, as no source responds: {why}"),

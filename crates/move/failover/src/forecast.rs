@@ -116,12 +116,8 @@ fn candidate(route: &FailoverRoute, depots: &HashMap<DepotAddress, Answered>) ->
     hops.push(Hop::of_round_trip(ASSUMED_RTT_S));
     hops.reverse();
     let claim = |depot: &DepotAddress| {
-        let load = answered(depot).load.filter(|load| load.highest_rate_bps > 0)?;
-        Some(Claim {
-            rate_bps: load.rate_bps as f64,
-            highest_bps: load.highest_rate_bps as f64,
-            transfers: u32::try_from(load.transfers).unwrap_or(u32::MAX),
-        })
+        let load = answered(depot).load?;
+        Claim::of_load(load.rate_bps, load.highest_rate_bps, load.transfers)
     };
     let claims = route.via().iter().filter_map(claim).collect();
     Candidate { key: route.to_string(), hops, claims }
@@ -156,7 +152,7 @@ mod tests {
         format!("{name}:1").parse().unwrap()
     }
 
-    /// How many of the networks go by the near depot.
+    /// Number of networks that use the near depot.
     fn near(forecasts: &mut Forecasts, clients: &Clients, at: Instant, down: &str) -> usize {
         let is_up = |depot: &DepotAddress| depot.authority.host.to_string() != down;
         let is_near = |network: &&IpNet| {

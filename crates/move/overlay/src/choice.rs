@@ -211,6 +211,15 @@ impl Assessed {
 }
 
 impl Claim {
+    /// The claim of a depot's load; `None` if the depot does not report its highest rate.
+    pub fn of_load(rate_bps: u64, highest_bps: u64, transfers: usize) -> Option<Self> {
+        (highest_bps > 0).then(|| Self {
+            rate_bps: rate_bps as f64,
+            highest_bps: highest_bps as f64,
+            transfers: u32::try_from(transfers).unwrap_or(u32::MAX),
+        })
+    }
+
     /// How long it takes to get so many bytes through it as one more among its transfers; 0 if it is not busy.
     fn seconds(&self, bytes: u64) -> f64 {
         let is_number = self.rate_bps.is_finite() && self.highest_bps.is_finite();

@@ -125,8 +125,8 @@ fn small_window_of_the_server_is_found() {
     assert!(found.starts_with("peer-window "), "{found}");
 }
 
-/// An option that the other end refuses is not in force, as one that a middlebox removes. What else is found depends on how well the
-/// machine keeps up.
+/// An option that the other end refuses is not in force, as one that a middlebox removes. Other findings
+/// depend on whether the emulator keeps up.
 #[test]
 fn removed_options_are_found() {
     let options = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Announcements between depots: they reach all, and nobody can forge those of another depot.
+//! Announcements between depots: they reach all, and a depot cannot forge those of others.
 
 use crate::common::{
     client::{body, get, status},
@@ -234,7 +234,7 @@ fn depots_discover_each_other_in_etcd() {
     for depot in &depots.depots {
         until("both are heard", || heard(depot, &keys).len() == 2);
     }
-    // What nobody has signed, and what is signed for another.
+    // Without a signature, and what is signed for another.
     let stranger = signer("127.0.0.1:9".parse().unwrap(), 77);
     etcd.put("127.0.0.1:9", &stranger.public_set().replace(['\n', ' '], ""));
     let second = told(&depots.depots[1]);

@@ -143,7 +143,7 @@ async fn all_is_listed_again_after_a_compaction() {
         etcd.put("stays", &n.to_string());
     }
     etcd.compact();
-    wire.mend();
+    wire.restore();
     until("the last value is heard", || follower.value("stays").as_deref() == Some("19"));
     assert_eq!(follower.value("old"), None, "what was deleted meanwhile is gone");
     assert_eq!(follower.counts().0, 2, "all was listed again");
@@ -168,7 +168,7 @@ async fn partition_is_noticed_and_nothing_waits_for_it() {
     etcd.put("two", "2");
     tell.send("1b".to_owned()).unwrap();
     until("that it may be old is told", || follower.counts().1 == 1);
-    wire.mend();
+    wire.restore();
     until("all is as it is", || {
         follower.value("two").is_some() && follower.value("one").as_deref() == Some("1b")
     });

@@ -69,7 +69,7 @@ impl Wire {
         self.mode.send_replace(Mode::Held);
     }
 
-    pub fn mend(&self) {
+    pub fn restore(&self) {
         self.mode.send_replace(Mode::Passes);
     }
 }

@@ -244,11 +244,7 @@ fn rtt_s(stream: &TcpStream) -> Option<f64> {
 
 /// What a depot claims to move; none of one that does not tell.
 fn claim_of(load: &Load) -> Option<Claim> {
-    (load.highest_rate_bps > 0).then(|| Claim {
-        rate_bps: load.rate_bps as f64,
-        highest_bps: load.highest_rate_bps as f64,
-        transfers: u32::try_from(load.transfers).unwrap_or(u32::MAX),
-    })
+    Claim::of_load(load.rate_bps, load.highest_rate_bps, load.transfers)
 }
 
 #[cfg(test)]
