@@ -2,6 +2,7 @@
 //! What the tests of several crates share.
 
 pub mod captured;
+mod credible;
 pub mod draft;
 pub mod etcd;
 pub mod fuzz;
@@ -10,6 +11,7 @@ mod refusing;
 mod turn;
 mod wait;
 
+pub use credible::{Measured, credible};
 pub use refusing::refusing_address;
 pub use turn::{Turn, alone, one_of_two, with_kernel_names};
 pub use wait::until;

@@ -5,6 +5,7 @@ mod lab;
 
 use crate::common::{one_of_two, scenario, text};
 use lab::{LEFT, Lab, RIGHT, RIGHT_V6, one_link, pass, sh, write};
+use serde_json::Value;
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream, UdpSocket},
@@ -12,7 +13,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use testkit::{draft::Draft, until};
+use testkit::{Measured, credible, draft::Draft, until};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -67,14 +68,27 @@ fn round_trips_take_the_delays_of_the_path() {
 /// Whole super-packets of TCP pass, are accounted for packet by packet, and arrive whole.
 #[test]
 fn tcp_gets_the_rate_of_the_path() {
-    const BYTES: usize = 12_000_000;
     let _turn = one_of_two();
+    credible(|| {
+        let (rates, status) = rates_of_tcp();
+        // A packet of 1448 bytes of payload takes 1514 of the link.
+        let most = 50e6 * 1448.0 / 1514.0 * 1.01;
+        let is_right = |rate: &f64| (50e6 * 0.7..most).contains(rate);
+        let wrong = !rates.iter().all(is_right);
+        let faults: Vec<String> = serde_json::from_value(status["faults"].clone()).unwrap();
+        Measured { wrong: wrong.then(|| format!("{rates:?}")).into_iter().collect(), faults }
+    });
+}
+
+/// The rates of a transfer over either family, and the bridge's last status.
+fn rates_of_tcp() -> ([f64; 2], Value) {
+    const BYTES: usize = 12_000_000;
     let folder = tempfile::tempdir().unwrap();
     let lab = Lab::new([1500, 1500]);
     let bridge = lab.bridge(&one_link(folder.path(), "rate=50mbit delay=5ms"), &[]);
     let sent: Vec<u8> =
         (0..BYTES as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    for to in [RIGHT, RIGHT_V6] {
+    let rates = [RIGHT, RIGHT_V6].map(|to| {
         let listener = lab.right.run(|| TcpListener::bind((to, 0))).unwrap();
         let mut sender =
             lab.left.run(|| TcpStream::connect(listener.local_addr().unwrap())).unwrap();
@@ -88,14 +102,12 @@ fn tcp_gets_the_rate_of_the_path() {
             (received, started.elapsed())
         });
         assert!(received == *sent, "{} bytes came, and not those", received.len());
-        let rate = BYTES as f64 * 8.0 / took.as_secs_f64();
-        // A packet of 1448 bytes of payload takes 1514 of the link.
-        assert!(rate < 50e6 * 1448.0 / 1514.0 * 1.01, "{rate}");
-        assert!(rate > 50e6 * 0.7, "{rate}");
-    }
+        BYTES as f64 * 8.0 / took.as_secs_f64()
+    });
     let status = bridge.end("TERM");
     let offered = status["links"][0]["offered"].as_u64().unwrap();
     assert!(offered > 2 * BYTES as u64 / 1448, "{status}");
+    (rates, status)
 }
 
 #[test]
@@ -266,7 +278,9 @@ fn jumbo_frames_pass_and_longer_ones_are_counted() {
     let status = bridge.end("INT");
     assert_eq!(status["cards"][1]["too_long"], 1, "{status}");
     assert_eq!(status["cards"][0]["too_long"], 0, "{status}");
-    assert_eq!(status["faults"].as_array().map(Vec::len), Some(0), "{status}");
+    // Not a fault of the emulator's.
+    let [drops, errors] = ["device_drops", "write_errors"].map(|name| &status["emulator"][name]);
+    assert!(*drops == 0 && *errors == 0, "{status}");
 }
 
 /// While the bridge is up, the box neither answers nor sends; afterwards it does, with the settings it had,

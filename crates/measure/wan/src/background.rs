@@ -232,7 +232,7 @@ fn status(name: &NetworkName, run: &Run, wan: &Wan, snapshot: &Snapshot) -> Stat
         name: name.to_string(),
         title: run.title.clone(),
         pid: std::process::id(),
-        up_s: snapshot.at.as_secs_f64(),
+        up_s: snapshot.health.elapsed_s,
         hosts: wan.hosts().to_owned(),
         nodes: wan.nodes().iter().map(NodeAddress::of).collect(),
         links: LinkStatus::all(wan.directed_links(), snapshot),

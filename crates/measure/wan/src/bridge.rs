@@ -142,7 +142,7 @@ impl Bridge {
         let emulator = Health { device_drops, ..snapshot.health.clone() };
         Status {
             title: self.title.clone(),
-            up_s: snapshot.at.as_secs_f64(),
+            up_s: emulator.elapsed_s,
             links: LinkStatus::all(&self.directed_links, snapshot),
             faults: emulator.faults(),
             cards,

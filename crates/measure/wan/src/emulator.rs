@@ -401,13 +401,14 @@ impl Loop {
         let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         let starved =
             self.directed_links.iter().map(|directed_link| directed_link.backlog.starved()).max();
+        let stood_still_s = self.clock.stood_still().as_secs_f64();
         let health = Health {
             write_errors: self.write_errors,
             malformed: self.malformed,
             devices_lost: self.devices_lost,
             starved_s: starved.map_or(0.0, Duration::as_secs_f64),
-            stood_still_s: self.clock.stood_still().as_secs_f64(),
-            elapsed_s: at.as_secs_f64(),
+            stood_still_s,
+            elapsed_s: at.as_secs_f64() + stood_still_s,
             cpu_s: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
             real_time: self.real_time,
             ..Health::new(&self.lateness, self.directed_links.iter().map(|link| link.punctuality))

@@ -90,7 +90,7 @@ pub struct Health {
     pub starved_s: f64,
     /// How long the links' time stood still because the emulator's thread did not run.
     pub stood_still_s: f64,
-    /// How long the emulator has run.
+    /// How long the emulator has run, including what its links stood still.
     pub elapsed_s: f64,
     /// Processor time of the emulator's thread.
     pub cpu_s: f64,

@@ -3,25 +3,4 @@
 
 pub mod emulated;
 
-pub use testkit::{alone, one_of_two};
-
-/// Measures until nothing is wrong. What is wrong counts at once where the emulator says no fault of
-/// its own; what keeps it from keeping up is often gone a moment later, so it has four more tries.
-pub fn credible(measure: impl Fn() -> Measured) {
-    for tries_left in (0..5).rev() {
-        let Measured { wrong, faults } = measure();
-        if wrong.is_empty() {
-            return;
-        }
-        assert!(!faults.is_empty() && tries_left > 0, "{wrong:#?}\nand the emulator: {faults:#?}");
-        println!("measured again: {wrong:#?}\nbecause {faults:#?}");
-    }
-}
-
-/// What came out of a measurement.
-pub struct Measured {
-    /// What is not as it should be.
-    pub wrong: Vec<String>,
-    /// Why that may be the machine's doing.
-    pub faults: Vec<String>,
-}
+pub use testkit::{Measured, alone, credible, one_of_two};
