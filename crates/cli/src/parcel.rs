@@ -12,6 +12,7 @@ use crate::{
 use clap::Args;
 use indicatif::HumanBytes;
 use protocol::{DepotAddress, ticket::UnixTime};
+use route::SendOptions;
 use serde_json::{Value, json};
 use session::{Options, Route, RouteError};
 use std::{
@@ -165,7 +166,7 @@ impl ParcelArgs {
         let timeout = Options::default().connect_timeout;
         Ok((
             routes.map_err(|error| via::malformed(&error))?,
-            via.chooser(self.ca.as_deref(), timeout),
+            via.chooser(self.ca.as_deref(), timeout, SendOptions::alternatives()),
         ))
     }
 
@@ -231,7 +232,8 @@ impl ParcelArgs {
 
     fn document(&self, report: &ParcelReport) -> Value {
         let mut document = document(report);
-        if !report.routes.is_empty() {
+        // As a chooser of routes wants it they are all by one route.
+        if !report.routes.is_empty() && report.send_options.connections.is_none() {
             let depots = |index: usize| -> Vec<&str> {
                 self.via.get(index).map(|via| via.split(',').collect()).unwrap_or_default()
             };
@@ -294,7 +296,12 @@ fn summary(report: &ParcelReport) -> String {
         report.routes.iter().map(|route| HumanBytes(route.sent_bytes).to_string()).collect();
     let routes = match &routes[..] {
         [] | [_] => String::new(),
+        _ if report.send_options.connections.is_some() => String::new(),
         several => format!(", by route {}", several.join(" + ")),
+    };
+    let sent = match &report.send_options {
+        usual if usual.is_usual() => String::new(),
+        send_options => format!(", sent with {send_options}"),
     };
     let encrypted = if report.is_encrypted { ", encrypted" } else { "" };
     let digest = match &report.digest {
@@ -302,7 +309,7 @@ fn summary(report: &ParcelReport) -> String {
         None => String::new(),
     };
     format!(
-        "{}: {} in {:.1} s, {:.1} Mbit/s{resumed}{depots}{routes}{encrypted}, BLAKE3 {}{digest}",
+        "{}: {} in {:.1} s, {:.1} Mbit/s{resumed}{depots}{routes}{sent}{encrypted}, BLAKE3 {}{digest}",
         printable(name, 100),
         HumanBytes(report.bytes),
         report.seconds,
@@ -341,6 +348,7 @@ fn document(report: &ParcelReport) -> Value {
         "connections": report.connections,
         "encrypted": report.is_encrypted,
         "hops": hops,
+        "send_options": (!report.send_options.is_usual()).then(|| report.send_options.to_string()),
         "blake3": report.blake3,
     });
     if let Some(limits) = &report.limits {

@@ -10,7 +10,7 @@ use crate::{
 use ::register::AsOf;
 use ::route::{
     Assessed, Auto, AutoSettings, Basis, Candidate, Claim, Decision, Destination, Found, Memory,
-    PROBE_TIME, Why,
+    PROBE_TIME, SendOptions, Why, read_key,
 };
 use clap::Args;
 use protocol::{Authority, DepotAddress, ticket::UnixTime};
@@ -52,6 +52,9 @@ pub struct ExplainArgs {
     /// How much is to be transferred, as in 200MB
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     size: Bytes,
+    /// Also the other ways to send that longhaul send tries: congestion controls, pacing, several connections
+    #[arg(long)]
+    send: bool,
     /// Also trust the certificate authorities in this PEM file
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
@@ -134,7 +137,8 @@ fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     let registered = registered(&args.via, ca)?;
     let chains = [registered.chains(), vec![Vec::new()]].concat();
     let chains: Vec<&[DepotAddress]> = chains.iter().map(Vec::as_slice).collect();
-    let auto = registered.auto(ca, TIMEOUT);
+    let alternatives = if args.send { SendOptions::alternatives() } else { Vec::new() };
+    let auto = registered.auto(ca, TIMEOUT, alternatives);
     auto.prepare_blocking(&to, &chains).map_err(Failure::failed)?;
     let (candidates, decision) = auto.explain(&to, Some(args.size), &chains);
     if args.json {
@@ -156,6 +160,7 @@ fn explain(args: &ExplainArgs) -> Result<(), Failure> {
             "to": to.server().to_string(),
             "bytes": args.size.get(),
             "chosen": depots(chosen),
+            "send_options": sent(chosen),
             "why": reason,
             "register": as_of(registered.register.as_of()),
             "probes": auto.probes(),
@@ -233,7 +238,7 @@ fn taken(decision: &Decision) -> (&str, &'static str) {
 fn probe(args: &ProbeArgs) -> Result<(), Failure> {
     let ca = args.ca.as_deref();
     let registered = registered(&args.via, ca)?;
-    let auto = registered.auto(ca, TIMEOUT);
+    let auto = registered.auto(ca, TIMEOUT, Vec::new());
     let depots = &registered.depots;
     let chains: Vec<&[DepotAddress]> = depots.iter().map(std::slice::from_ref).collect();
     // Where the depots lead does not matter, so the first one stands for it.
@@ -300,7 +305,7 @@ fn status(args: &StatusArgs) {
             let routes: Vec<Value> = memory.paths(to).map(|(key, path)| {
                 let last_s = path.last_s().unwrap_or(now_s);
                 json!({
-                    "via": depots(key), "transfers": path.transfers(), "last_ago_s": (now_s - last_s).max(0.0).round(),
+                    "via": depots(key), "send_options": sent(key), "transfers": path.transfers(), "last_ago_s": (now_s - last_s).max(0.0).round(),
                     "forecast_s": path.known(SHOWN.get(), now_s).map(|forecast| forecast.seconds),
                     "avoided_s": (path.avoided_until_s() - now_s).max(0.0).round(),
                 })
@@ -350,17 +355,26 @@ fn status_text(memory: &Memory, now_s: f64) -> String {
 }
 
 fn name(key: &str) -> String {
-    if key.is_empty() { "direct".to_owned() } else { key.to_owned() }
+    let (chain, send_options) = read_key(key);
+    let chain = if chain.is_empty() { "direct" } else { chain };
+    let how = if send_options.is_usual() { String::new() } else { format!(" ({send_options})") };
+    format!("{chain}{how}")
 }
 
 fn depots(key: &str) -> Vec<&str> {
-    key.split(',').filter(|depot| !depot.is_empty()).collect()
+    read_key(key).0.split(',').filter(|depot| !depot.is_empty()).collect()
+}
+
+/// How it is sent, if not as usual.
+fn sent(key: &str) -> Option<String> {
+    let send_options = read_key(key).1;
+    (!send_options.is_usual()).then(|| send_options.to_string())
 }
 
 fn assessed(of: &Assessed) -> Value {
     let forecast = &of.forecast;
     json!({
-        "via": depots(&of.key), "forecast_s": forecast.seconds, "low_s": forecast.low_s, "high_s": forecast.high_s,
+        "via": depots(&of.key), "send_options": sent(&of.key), "forecast_s": forecast.seconds, "low_s": forecast.low_s, "high_s": forecast.high_s,
         "seen": forecast.seen, "by": basis(forecast.basis), "claimed_s": of.claimed_s, "failed_lately": of.avoided_until_s.is_some(),
     })
 }

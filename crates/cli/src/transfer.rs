@@ -103,7 +103,10 @@ impl TransferArgs {
             let via = Via::read(&self.via, self.ca.as_deref())?;
             // The URLs are named, so one of this machine is meant, too.
             let table = RouteTable::through(via.chains(), &[Match::ALL]);
-            return Ok((table, via.chooser(self.ca.as_deref(), self.connect_timeout.into())));
+            return Ok((
+                table,
+                via.chooser(self.ca.as_deref(), self.connect_timeout.into(), Vec::new()),
+            ));
         }
         let file = match (&self.config, default_config()) {
             (Some(file), _) => file.clone(),

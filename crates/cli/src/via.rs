@@ -6,7 +6,8 @@ use crate::failure::Failure;
 use protocol::DepotAddress;
 use register::{AsOf, Register, RegisterFile};
 use route::{
-    Auto, AutoSettings, ChainTextError, Chooser, Destination, Match, RouteTable, read_chain,
+    Auto, AutoSettings, ChainTextError, Chooser, Destination, Match, RouteTable, SendOptions,
+    read_chain,
 };
 use std::{
     cell::LazyCell,
@@ -70,11 +71,19 @@ impl Via {
         }
     }
 
-    /// What chooses among them, if anything does: with further authorities to trust, and what an attempt that fails costs.
-    pub fn chooser(&self, ca: Option<&Path>, timeout: Duration) -> MaybeChooser {
+    /// What chooses among them, if anything does: with further authorities to trust, what an attempt that fails costs, and other ways to
+    /// send.
+    pub fn chooser(
+        &self,
+        ca: Option<&Path>,
+        timeout: Duration,
+        send_alternatives: Vec<SendOptions>,
+    ) -> MaybeChooser {
         match self {
             Self::Written(_) => None,
-            Self::Auto(registered) => Some(Arc::new(registered.auto(ca, timeout))),
+            Self::Auto(registered) => {
+                Some(Arc::new(registered.auto(ca, timeout, send_alternatives)))
+            }
         }
     }
 }
@@ -108,16 +117,21 @@ impl Registered {
             return Ok(None);
         }
         let listed: Vec<&[DepotAddress]> = chains.iter().map(Vec::as_slice).collect();
-        let auto = self.auto(ca, AutoSettings::default().timeout);
+        let auto = self.auto(ca, AutoSettings::default().timeout, Vec::new());
         auto.prepare_blocking(to, &listed).map_err(Failure::failed)?;
         let first = auto.explain(to, bytes, &listed).1.order[0];
         Ok(Some(chains.swap_remove(first)))
     }
 
     /// What chooses among them.
-    pub fn auto(&self, ca: Option<&Path>, timeout: Duration) -> Auto {
+    pub fn auto(
+        &self,
+        ca: Option<&Path>,
+        timeout: Duration,
+        send_alternatives: Vec<SendOptions>,
+    ) -> Auto {
         let (ca, announcements) = (ca.map(Path::to_owned), self.register.announcements().to_vec());
-        Auto::new(AutoSettings { ca, timeout, announcements, mark: None })
+        Auto::new(AutoSettings { ca, timeout, announcements, mark: None, send_alternatives })
     }
 }
 

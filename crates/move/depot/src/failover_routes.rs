@@ -67,7 +67,7 @@ impl Trying {
     /// It has ended, when the transfer has moved so many.
     pub(crate) fn end(&self, end: AttemptEnd, moved: u64) -> Attempt {
         let bytes = Bytes::new(moved.saturating_sub(self.before));
-        Attempt { end, time: self.begun.elapsed(), bytes }
+        Attempt::new(end, self.begun.elapsed(), bytes)
     }
 }
 
@@ -321,7 +321,7 @@ mod tests {
                 depot => format!("{depot}.example:3880"),
             };
             let (time, bytes) = (Duration::from_secs(seconds), Bytes::new(FORECAST_BYTES));
-            let attempt = Attempt { end, time, bytes };
+            let attempt = Attempt::new(end, time, bytes);
             routes.ended(&asked, &name.parse().unwrap(), &config, &attempt);
         };
         let mut taken = String::new();
@@ -350,7 +350,7 @@ mod tests {
         let before = routes.forecasts();
         let other = "x.example:3880".parse().unwrap();
         let (end, time) = (AttemptEnd::Done, Duration::from_secs(99));
-        let attempt = Attempt { end, time, bytes: Bytes::new(FORECAST_BYTES) };
+        let attempt = Attempt::new(end, time, Bytes::new(FORECAST_BYTES));
         routes.ended(&other, &"b.example:3880".parse().unwrap(), &config, &attempt);
         assert_eq!(routes.forecasts().len(), before.len());
     }

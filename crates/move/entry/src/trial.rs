@@ -77,7 +77,8 @@ impl DownDepots {
     ) -> Self {
         let by = |announcements: &[_]| {
             let announcements = announcements.to_vec();
-            Auto::new(AutoSettings { ca: ca.cloned(), timeout, announcements, mark })
+            let ca = ca.cloned();
+            Auto::new(AutoSettings { ca, timeout, announcements, mark, ..AutoSettings::default() })
         };
         let auto = table.forecast_by().map(by);
         Self { auto, ..Self::new(caller) }
@@ -244,7 +245,7 @@ impl<'r> Trial<'_, 'r> {
     }
 
     fn ended(&self, route: &Route<'_>, end: AttemptEnd) {
-        let attempt = Attempt { end, time: self.begun.elapsed(), bytes: Bytes::new(0) };
+        let attempt = Attempt::new(end, self.begun.elapsed(), Bytes::new(0));
         self.down.chooser().ended(self.to, route.depots, &attempt);
     }
 

@@ -10,8 +10,7 @@
 
 use crate::{
     estimate::Hop,
-    memory::Memory,
-    memory::Place,
+    memory::{Memory, Place, chain_of},
     path::{CLASSES, Forecast, Path, Seen, class_of},
 };
 use serde::{Deserialize, Serialize};
@@ -63,7 +62,8 @@ pub struct Claim {
 /// A route that may be taken.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
-    /// Tells it apart from the others: its chain as text, empty for the direct one.
+    /// Tells it apart from the others: its chain as text, empty for the direct one; then, if this host does not send as usual, a
+    /// semicolon and how.
     pub key: String,
     /// Its connections, from the client.
     pub hops: Vec<Hop>,
@@ -179,6 +179,11 @@ impl Assessed {
 
     fn is_direct(&self) -> bool {
         self.key.is_empty()
+    }
+
+    /// Whether it leads by the same depots.
+    fn has_chain_of(&self, other: &Self) -> bool {
+        chain_of(&self.key) == chain_of(&other.key)
     }
 
     fn log(&self) -> f64 {
@@ -379,8 +384,11 @@ fn to_try(
 }
 
 /// What depots claim all clients hear at the same time. Of those who would leave a route for that alone, a part does: the larger,
-/// the more there is to gain.
+/// the more there is to gain. To send in another way by the same depots harms none.
 fn goes(from: &Assessed, to: &Assessed, random: u64) -> bool {
+    if from.has_chain_of(to) {
+        return true;
+    }
     let all_go_at = match to.forecast.seen {
         _ if from.claimed_s > 0.0 || to.claimed_s > 0.0 => CLAIM_TIMES,
         0 => UNSEEN_TIMES,

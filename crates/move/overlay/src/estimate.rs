@@ -5,7 +5,10 @@
 //! losses and the link leave (the larger of Padhye et al. 2000 and RFC 9438). Augusto et al. 2008, equations 1 and 3: a chain
 //! carries what its worst hop carries.
 //!
-//! Domain: one connection for each hop, buffers that hold the path's product. A forecast learns the rest.
+//! Several connections of a hop divide the bytes: each loses as one does, and they start with as many windows. A congestion control that
+//! bears loss (BBR) has the link's rate until losses are frequent.
+//!
+//! Domain: buffers that hold the path's product. A forecast learns the rest.
 
 use formulas::{cardwell::SlowStart, cubic, padhye::Reno};
 use serde::{Deserialize, Serialize};
@@ -18,6 +21,8 @@ const FIRST_WINDOW: f64 = 10.0;
 const LEAST_TIMEOUT_S: f64 = 0.2;
 /// A round trip is at least this, in seconds.
 const LEAST_RTT_S: f64 = 20e-6;
+/// BBR leaves the link's rate when more than this share is lost.
+const BORNE_LOSS: f64 = 0.02;
 /// Where nothing is known of a link, in bit/s.
 pub const ASSUMED_RATE_BPS: f64 = 1e9;
 /// Where nothing is known of losses.
@@ -34,16 +39,31 @@ pub struct Hop {
     pub rate_bps: f64,
     /// Whether it is open, and its window has grown.
     pub is_warm: bool,
+    /// Parallel connections, at least 1.
+    #[serde(default = "one")]
+    pub connections: u8,
+    /// Whether its congestion control keeps its rate when few packets are lost, as BBR does.
+    #[serde(default)]
+    pub bears_loss: bool,
+}
+
+fn one() -> u8 {
+    1
 }
 
 impl Hop {
     /// One of which the round trip is known.
     pub fn of_round_trip(rtt_s: f64) -> Self {
-        Self { rtt_s, loss: ASSUMED_LOSS, rate_bps: ASSUMED_RATE_BPS, is_warm: false }
+        let (loss, rate_bps) = (ASSUMED_LOSS, ASSUMED_RATE_BPS);
+        Self { rtt_s, loss, rate_bps, is_warm: false, connections: 1, bears_loss: false }
     }
 
     fn round_trip(&self) -> f64 {
         if self.rtt_s.is_finite() { self.rtt_s.clamp(LEAST_RTT_S, 60.0) } else { LEAST_RTT_S }
+    }
+
+    fn connections(&self) -> f64 {
+        f64::from(self.connections.max(1))
     }
 
     /// Segments a second once it has grown.
@@ -51,7 +71,8 @@ impl Hop {
         let rate_bps = if self.rate_bps.is_nan() { ASSUMED_RATE_BPS } else { self.rate_bps };
         let link = rate_bps.clamp(1e3, 1e13) / 8.0 / SEGMENT;
         let (rtt_s, p) = (self.round_trip(), self.loss);
-        if !(p > 1e-12 && p < 1.0) {
+        let is_borne = self.bears_loss && p <= BORNE_LOSS;
+        if is_borne || !(p > 1e-12 && p < 1.0) {
             return link;
         }
         let timeout_s = LEAST_TIMEOUT_S.max(2.0 * rtt_s);
@@ -59,7 +80,7 @@ impl Hop {
         let window = cubic::average_window(p, rtt_s);
         // Where losses are frequent, RFC 9438 leaves the window to Reno.
         let by_cubic = if p < 0.01 { window / rtt_s } else { 0.0 };
-        reno.throughput(p).max(by_cubic).min(link)
+        (reno.throughput(p).max(by_cubic) * self.connections()).min(link)
     }
 
     /// From the first byte's departure to that of the last of `bytes`, in seconds.
@@ -69,8 +90,9 @@ impl Hop {
             return segments / rate;
         }
         let rtt_s = self.round_trip();
-        let most_window = (rate * rtt_s).max(FIRST_WINDOW);
-        let start = SlowStart { first_window: FIRST_WINDOW, most_window, rtt_s, growth: 2.0 };
+        let first_window = FIRST_WINDOW * self.connections();
+        let most_window = (rate * rtt_s).max(first_window);
+        let start = SlowStart { first_window, most_window, rtt_s, growth: 2.0 };
         start.departure_s(segments, rate)
     }
 }
@@ -120,6 +142,23 @@ mod tests {
         );
     }
 
+    /// By equation 1 of Mathis et al. four connections have four times the rate of one.
+    #[test]
+    fn connections_and_bbr_leave_losses_behind() {
+        let one = hop(100.0, 1e-3);
+        let four = Hop { connections: 4, ..one };
+        let ratio = completion_s(&[one], 1 << 33) / completion_s(&[four], 1 << 33);
+        assert!((3.9..4.1).contains(&ratio), "{ratio}");
+        let bbr = Hop { bears_loss: true, ..one };
+        let rate = (1_u64 << 33) as f64 * 8.0 / completion_s(&[bbr], 1 << 33);
+        assert!((0.98..1.0).contains(&(rate / ASSUMED_RATE_BPS)), "{rate}");
+        let often = |bears_loss| completion_s(&[Hop { bears_loss, ..hop(100.0, 0.05) }], 1 << 20);
+        assert_eq!(often(true), often(false));
+        // 40 segments are one window of four connections.
+        let seconds = completion_s(&[Hop { connections: 4, ..hop(100.0, 0.0) }], 40 * 1448);
+        assert!((seconds - 0.2).abs() < 0.001, "{seconds}");
+    }
+
     #[test]
     fn nonsense_gives_a_time() {
         let all = [0.0, -1.0, 1.0, 1e-300, 1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
@@ -127,10 +166,14 @@ mod tests {
             for loss in all {
                 for rate_bps in all {
                     for is_warm in [false, true] {
-                        let hop = Hop { rtt_s, loss, rate_bps, is_warm };
-                        for bytes in [0, 1, u64::MAX] {
-                            let seconds = completion_s(&[hop, hop], bytes);
-                            assert!(seconds > 0.0 && seconds.is_finite(), "{hop:?}: {seconds}");
+                        for connections in [0, 1, u8::MAX] {
+                            let bears_loss = !is_warm;
+                            let hop =
+                                Hop { rtt_s, loss, rate_bps, is_warm, connections, bears_loss };
+                            for bytes in [0, 1, u64::MAX] {
+                                let seconds = completion_s(&[hop, hop], bytes);
+                                assert!(seconds > 0.0 && seconds.is_finite(), "{hop:?}: {seconds}");
+                            }
                         }
                     }
                 }

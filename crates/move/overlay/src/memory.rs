@@ -115,16 +115,23 @@ impl Place {
         self.paths.entry(key.to_owned()).or_default()
     }
 
-    /// What is usual for other routes than this one, for transfers of a size class.
+    /// What is usual for other routes than this one, for transfers of a size class: for those by the same depots, if any were seen.
     pub fn usual_without(&self, key: &str, class: usize) -> Usual {
-        let others = self.paths.iter().filter(|(other, _)| *other != key);
-        Usual::of(others.map(|(_, path)| path), class)
+        let others = || self.paths.iter().filter(|(other, _)| *other != key);
+        let by_same_depots = others().filter(|(other, _)| chain_of(other) == chain_of(key));
+        let usual = Usual::of(by_same_depots.map(|(_, path)| path), class);
+        if usual.is_known() { usual } else { Usual::of(others().map(|(_, path)| path), class) }
     }
 
     fn last_s(&self) -> f64 {
         let last_s = self.paths.values().filter_map(Path::last_s);
         last_s.fold(f64::NEG_INFINITY, f64::max)
     }
+}
+
+/// The chain in a candidate's key.
+pub(crate) fn chain_of(key: &str) -> &str {
+    key.split(';').next().unwrap_or_default()
 }
 
 #[cfg(test)]

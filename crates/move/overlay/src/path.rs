@@ -159,6 +159,8 @@ impl Learnt {
 pub struct Usual {
     /// For transfers of the size in question.
     expected: Expected,
+    /// Routes that it is made of.
+    routes: usize,
     /// By how much more that is than for each other size, by each route of which both were seen.
     differences: [Vec<f64>; CLASSES],
 }
@@ -173,7 +175,12 @@ impl Usual {
                 differences.extend(path.bias(other).map(|of_other| bias - of_other));
             }
         }
-        Self { expected: Expected::by_others(&biases), differences }
+        Self { expected: Expected::by_others(&biases), routes: biases.len(), differences }
+    }
+
+    /// Whether another route was seen with transfers of this size.
+    pub(crate) fn is_known(&self) -> bool {
+        self.routes > 0
     }
 
     /// Where no other route was seen.
@@ -336,7 +343,14 @@ mod tests {
     use super::*;
     use crate::noise::Noise;
 
-    const HOPS: [Hop; 1] = [Hop { rtt_s: 0.1, loss: 1e-5, rate_bps: 1e9, is_warm: false }];
+    const HOPS: [Hop; 1] = [Hop {
+        rtt_s: 0.1,
+        loss: 1e-5,
+        rate_bps: 1e9,
+        is_warm: false,
+        connections: 1,
+        bears_loss: false,
+    }];
     const SIZE: u64 = 50 << 20;
 
     fn forecast(path: &Path, told: &[Hop], bytes: u64, now_s: f64, timeout_s: f64) -> Forecast {

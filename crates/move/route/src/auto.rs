@@ -4,23 +4,28 @@
 //! ```text
 //! knowledge   what earlier transfers took, in a file of the user's
 //! facts       round trips that are measured before a transfer, and what depots claim
+//! offered     chains, and by some of them several ways to send
 //! ```
 //! Crate `overlay` chooses. Only depots of the register are asked and used, so whoever gives a forged answer reaches nothing that a route
 //! by hand would not reach.
 
 pub(crate) mod facts;
 mod knowledge;
+mod offered;
 
 pub use facts::{Found, PROBE_TIME};
+pub use offered::read_key;
 
 use crate::{
     Attempt, AttemptEnd, Chooser, Plan,
     choice::{AsWritten, Floor, Prepared},
     destination::Destination,
+    send_options::SendOptions,
     standing::{Standing, Standings},
 };
 use facts::Facts;
 use knowledge::{Knowledge, now_s};
+use offered::{Offered, route_key};
 use overlay::{Basis, Candidate, Chosen, Decision, End, Memory, Request, Seen};
 use protocol::{DepotAddress, announcement::Announcement, http::load::Load};
 use std::{
@@ -62,12 +67,14 @@ pub struct AutoSettings {
     pub announcements: Vec<Announcement>,
     /// `SO_MARK` of probes' packets.
     pub mark: Option<u32>,
+    /// Other ways to send on the first hop, for programs that can.
+    pub send_alternatives: Vec<SendOptions>,
 }
 
 impl Default for AutoSettings {
     fn default() -> Self {
-        let (ca, announcements, mark) = Default::default();
-        Self { ca, timeout: Duration::from_secs(15), announcements, mark }
+        let (ca, announcements, mark, send_alternatives) = Default::default();
+        Self { ca, timeout: Duration::from_secs(15), announcements, mark, send_alternatives }
     }
 }
 
@@ -88,6 +95,7 @@ pub struct Auto {
     under_way: Mutex<HashMap<String, UnderWay>>,
     /// What an attempt that fails costs.
     timeout: Duration,
+    send_alternatives: Vec<SendOptions>,
 }
 
 impl Auto {
@@ -106,10 +114,10 @@ impl Auto {
         settings: AutoSettings,
         standings: Arc<Standings>,
     ) -> Self {
-        let timeout = settings.timeout;
+        let (timeout, send_alternatives) = (settings.timeout, settings.send_alternatives.clone());
         let facts = Arc::new(Facts::new(settings, Arc::clone(&standings)));
         let (memory, lately, under_way) = Default::default();
-        Self { knowledge, memory, lately, facts, standings, under_way, timeout }
+        Self { knowledge, memory, lately, facts, standings, under_way, timeout, send_alternatives }
     }
 
     /// All that is known.
@@ -127,11 +135,22 @@ impl Auto {
         bytes: Option<Bytes>,
         chains: &[&[DepotAddress]],
     ) -> (Vec<Candidate>, Decision) {
-        let memory = self.memory();
-        let candidates = self.facts.candidates(to, chains, &memory);
-        let mut decision = memory.explain(&key(to), &self.request(bytes), &candidates, 0);
-        decision.order.sort_by_key(|at| self.standing(to, chains[*at]));
-        (candidates, decision)
+        let (memory, key, request) = (self.memory(), key(to), self.request(bytes));
+        let offered = self.offered(to, chains, &memory, &request);
+        let mut decision = memory.explain(&key, &request, &offered.candidates, 0);
+        decision.order.sort_by_key(|at| self.standing(to, chains[offered.chain(*at)]));
+        (offered.candidates, decision)
+    }
+
+    fn offered(
+        &self,
+        to: &Destination,
+        chains: &[&[DepotAddress]],
+        memory: &Memory,
+        request: &Request,
+    ) -> Offered {
+        let candidates = self.facts.candidates(to, chains, memory);
+        Offered::new(candidates, &self.send_alternatives, (&key(to), memory), request)
     }
 
     /// Records a probe that was made elsewhere: the round trip in seconds (`None` if unreachable), and the load.
@@ -234,42 +253,47 @@ impl Chooser for Auto {
         // Without random bits the first of equals.
         let random = host::random().map_or(0, u64::from_ne_bytes);
         let (key, request) = (key(to), self.request(bytes));
-        let (candidates, decision) = self.change(|memory| {
+        let (offered, decision) = self.change(|memory| {
             for (name, rtt_s) in self.facts.round_trips() {
                 memory.measured(&name, rtt_s, request.now_s);
             }
-            let candidates = self.facts.candidates(to, chains, memory);
-            let decision = memory.choose(&key, &request, &candidates, random);
-            (candidates, decision)
+            let offered = self.offered(to, chains, memory, &request);
+            let decision = memory.choose(&key, &request, &offered.candidates, random);
+            (offered, decision)
         });
         tracing::debug!(to = key, "{}", summary(&decision));
-        let mut order = decision.order;
-        order.sort_by_key(|at| self.standing(to, chains[*at]));
+        let mut order = offered.chains(&decision.order);
+        let standing = |at: usize| self.standing(to, chains[offered.chain(at)]);
+        order.sort_by_key(|at| standing(*at));
         let is_promising = |at: &&usize| {
-            self.standing(to, chains[**at]) == Standing::Good
-                && decision.assessed[**at].avoided_until_s.is_none()
+            standing(**at) == Standing::Good && decision.assessed[**at].avoided_until_s.is_none()
         };
         let promising = order.iter().take_while(is_promising).count();
         let mut under_way = locked(&self.under_way);
         if under_way.len() >= MOST_UNDER_WAY {
             under_way.clear();
         }
-        under_way.insert(key, (candidates, Some(decision.chosen)));
-        Plan::new(order, promising)
+        let send_options = order.iter().map(|at| offered.send_options(*at).clone()).collect();
+        let chains = order.iter().map(|at| offered.chain(*at)).collect();
+        under_way.insert(key, (offered.candidates, Some(decision.chosen)));
+        Plan::new(chains, promising).with_send_options(send_options)
     }
 
     fn floor(
         &self,
         to: &Destination,
         chain: &[DepotAddress],
+        send_options: &SendOptions,
         bytes: Option<Bytes>,
     ) -> Option<Floor> {
-        let (key, route) = (key(to), chain_key(chain));
+        let (key, chain) = (key(to), chain_key(chain));
+        let route = route_key(&chain, send_options);
         let candidates = locked(&self.under_way).get(&key)?.0.clone();
         let request = self.request(bytes);
         let assessed = self.lately_known().explain(&key, &request, &candidates, 0).assessed;
         let own_s = assessed.iter().find(|of| of.key == route)?.forecast.seconds;
-        let others = assessed.iter().filter(|of| of.key != route && of.avoided_until_s.is_none());
+        let is_other = |key: &str| read_key(key).0 != chain;
+        let others = assessed.iter().filter(|of| is_other(&of.key) && of.avoided_until_s.is_none());
         let other_s = others.map(|of| of.forecast.seconds).fold(f64::INFINITY, f64::min);
         let bps = request.bytes as f64 * 8.0 / (SLOWER * own_s.max(other_s));
         let over = Duration::from_secs_f64(own_s.clamp(LEAST_LOOK_S, MOST_LOOK_S));
@@ -287,15 +311,33 @@ impl Chooser for Auto {
             // Nothing was moved, or it is not the route's doing.
             _ => return,
         };
-        let (key, route) = (key(to), chain_key(chain));
+        let (key, chain) = (key(to), chain_key(chain));
+        let route = route_key(&chain, &attempt.send_options);
         let Some((candidate, chosen)) = self.taken(&key, &route) else { return };
         let (bytes, seconds) = (attempt.bytes.get(), attempt.time.as_secs_f64());
         let seen = Seen { at_s: now_s(), bytes, seconds, end };
-        self.change(|memory| memory.ended(&key, &candidate, chosen.as_ref(), seen));
+        let others = if end == End::Failed { self.by_chain(&key, &chain) } else { Vec::new() };
+        self.change(|memory| {
+            memory.ended(&key, &candidate, chosen.as_ref(), seen);
+            // The chain has failed, however this host sends.
+            for other in others.iter().filter(|other| other.key != route) {
+                if memory.paths(&key).any(|(known, _)| known == other.key) {
+                    memory.ended(&key, other, None, seen);
+                }
+            }
+        });
     }
 }
 
 impl Auto {
+    /// The candidates of the last choice that lead by a chain.
+    fn by_chain(&self, key: &str, chain: &str) -> Vec<Candidate> {
+        let under_way = locked(&self.under_way);
+        let candidates = under_way.get(key).map(|(candidates, _)| candidates);
+        let by_it = |candidate: &&Candidate| read_key(&candidate.key).0 == chain;
+        candidates.into_iter().flatten().filter(by_it).cloned().collect()
+    }
+
     /// The candidate of this route from the last choice; and why it was chosen, if it was.
     fn taken(&self, key: &str, route: &str) -> Option<(Candidate, Option<Chosen>)> {
         let mut under_way = locked(&self.under_way);

@@ -3,6 +3,7 @@
 
 use crate::{
     destination::Destination,
+    send_options::{SendOptions, USUAL},
     standing::{Standing, Standings},
 };
 use protocol::DepotAddress;
@@ -37,9 +38,10 @@ pub trait Chooser: Debug + Send + Sync {
         &self,
         to: &Destination,
         chain: &[DepotAddress],
+        send_options: &SendOptions,
         bytes: Option<Bytes>,
     ) -> Option<Floor> {
-        let _ = (to, chain, bytes);
+        let _ = (to, chain, send_options, bytes);
         None
     }
 
@@ -66,13 +68,26 @@ pub struct Floor {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     order: Vec<usize>,
+    /// In that order; empty: as usual by each.
+    send_options: Vec<SendOptions>,
     promising: usize,
 }
 
 impl Plan {
     /// These places, of which the first `promising` ones are so.
     pub fn new(order: Vec<usize>, promising: usize) -> Self {
-        Self { order, promising }
+        Self { order, send_options: Vec::new(), promising }
+    }
+
+    /// How to send by each of them, in that order. Without this: as usual.
+    #[must_use]
+    pub fn with_send_options(self, send_options: Vec<SendOptions>) -> Self {
+        Self { send_options, ..self }
+    }
+
+    /// How to send by the route that is tried as this one, counted from 0.
+    pub fn send_options(&self, at: usize) -> &SendOptions {
+        self.send_options.get(at).unwrap_or(&USUAL)
     }
 
     /// The places of all routes in their list, the most promising first.
@@ -87,14 +102,23 @@ impl Plan {
 }
 
 /// How an attempt to use a route went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
+    /// How this host has sent.
+    pub send_options: SendOptions,
     /// How it ended.
     pub end: AttemptEnd,
     /// How long it took.
     pub time: Duration,
     /// What it has moved in both directions together.
     pub bytes: Bytes,
+}
+
+impl Attempt {
+    /// One that has sent as usual.
+    pub fn new(end: AttemptEnd, time: Duration, bytes: Bytes) -> Self {
+        Self { send_options: SendOptions::default(), end, time, bytes }
+    }
 }
 
 /// How an attempt to use a route ended.
@@ -142,7 +166,7 @@ impl Chooser for AsWritten {
         let mut order: Vec<usize> = (0..chains.len()).collect();
         order.sort_by_key(|at| standings[*at]);
         let promising = standings.iter().filter(|standing| **standing == Standing::Good).count();
-        Plan { order, promising }
+        Plan::new(order, promising)
     }
 
     fn ended(&self, _: &Destination, chain: &[DepotAddress], attempt: &Attempt) {
@@ -166,7 +190,7 @@ mod tests {
         let chains: Vec<&[DepotAddress]> = chains.iter().map(Vec::as_slice).collect();
         let to = Destination::Named("server:80".parse().unwrap());
         let end = |at: usize, end| {
-            let attempt = Attempt { end, time: Duration::ZERO, bytes: Bytes::new(0) };
+            let attempt = Attempt::new(end, Duration::ZERO, Bytes::new(0));
             chooser.ended(&to, chains[at], &attempt);
         };
         let order = || {

@@ -18,6 +18,7 @@
 //! choice       the order in which routes are tried
 //! auto         the order by forecasts, from earlier transfers and what depots tell
 //! dial         connections to first depots
+//! send_options congestion control, pacing and connections of the first hop
 //! peer         hosts and ports as addresses to connect to
 //! short_rule   destinations that are reached directly since their connections are short
 //! ```
@@ -28,17 +29,19 @@ mod choice;
 mod destination;
 mod dial;
 mod peer;
+mod send_options;
 mod short_rule;
 mod standing;
 mod table;
 
-pub use auto::{Auto, AutoSettings, Found, PROBE_TIME};
+pub use auto::{Auto, AutoSettings, Found, PROBE_TIME, read_key};
 pub use chain::{ChainTextError, read_chain};
 pub use choice::{AsWritten, Attempt, AttemptEnd, Chooser, Floor, MOST_LEFT, Plan, Prepared};
 pub use destination::{Destination, Match, MatchError};
 pub use dial::FirstHopDialer;
 pub use overlay::{Assessed, Basis, Candidate, Claim, Decision, Memory, Why};
 pub use peer::{authority_of, depot_peer, server_peer};
+pub use send_options::{SendOptions, SendOptionsTextError};
 pub use short_rule::{FirstContact, ShortRule};
 pub use standing::{Standing, Standings};
 pub use table::{Matching, Route, RouteTable, Rule};

@@ -16,6 +16,7 @@ use crate::{
     state::State,
     wire::{GRACE, Wire, only_record},
 };
+use ::route::SendOptions;
 use bytes::Bytes;
 use protocol::session::{
     Direction, MAX_LANES, Position, SessionId,
@@ -402,7 +403,7 @@ async fn meeting(
     key: impl FnOnce(SealedStart) -> Option<PreSharedKey>,
     waiting: &mut impl FnMut(),
 ) -> Result<(Wire, (Option<RecordKind>, Bytes)), Loss> {
-    let mut wire = Wire::new(caller.connect(route).await?);
+    let mut wire = Wire::new(caller.connect(route, &SendOptions::default(), 1).await?);
     wire.say(&open(route, session)).await?;
     read_answer(&mut wire.split().0, |_| waiting()).await?;
     let silent = |_| Err(Loss::Connection("the initiator says nothing".to_owned()));

@@ -11,7 +11,7 @@ use ::protocol::{
     DepotId,
     session::{Answer, Answers, Congestion, SessionId},
 };
-use ::route::FirstHopDialer;
+use ::route::{FirstHopDialer, SendOptions};
 use http::StatusCode;
 use relay::tcp::{Stream, info::SocketPacing, socket_options::HopOptions};
 use units::{Bytes, Rate};
@@ -31,10 +31,14 @@ impl SessionDialer {
         Self { dialer: FirstHopDialer::new(options.ca.clone()), options: options.clone() }
     }
 
-    /// A connection to the first hop of a route.
-    pub(crate) async fn connect(&self, route: &Route) -> Result<Stream, Loss> {
+    /// A connection to the first hop of a route, of which so many are used at once.
+    pub(crate) async fn connect(
+        &self,
+        route: &Route,
+        send_options: &SendOptions,
+        connections: u8,
+    ) -> Result<Stream, Loss> {
         let hop = route.first();
-        let connections = self.options.connections.max(1);
         // Of several connections each has a part.
         let share = |rate: Rate| Rate::bits_per_second(rate.bps().div_ceil(connections.into()));
         let limit = self.options.limit_rate.map(share);
@@ -42,8 +46,16 @@ impl SessionDialer {
         let options = HopOptions {
             // What a socket holds unsent cannot go by another connection.
             notsent_lowat: (connections > 1).then_some(UNSENT),
-            congestion: hop.congestion.as_ref().map(Congestion::as_str),
-            spacing: rate.map_or(SocketPacing::Free, SocketPacing::AtMost),
+            congestion: hop
+                .congestion
+                .as_ref()
+                .or(send_options.congestion.as_ref())
+                .map(Congestion::as_str),
+            spacing: match rate {
+                Some(rate) => SocketPacing::AtMost(rate),
+                None if send_options.paced => SocketPacing::Own,
+                None => SocketPacing::Free,
+            },
             keepalive: true,
             ..HopOptions::default()
         };
@@ -99,4 +111,29 @@ pub(crate) async fn read_answer(
 /// Whether only a depot's store answers so.
 fn is_of_store(status: StatusCode) -> bool {
     matches!(status, StatusCode::NOT_IMPLEMENTED | StatusCode::INSUFFICIENT_STORAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::sockopt;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn first_hop_is_sent_as_the_chooser_wants_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let route = Route::to(&[], &listener.local_addr().unwrap().to_string()).unwrap();
+        let own: SendOptions = "reno, paced".parse().unwrap();
+        for (send_options, connections, control, unsent) in
+            [(own, 1, Some("reno"), None), (SendOptions::default(), 3, None, Some(UNSENT))]
+        {
+            let dialer = SessionDialer::new(&Options::default());
+            let stream = dialer.connect(&route, &send_options, connections).await.unwrap();
+            if let Some(control) = control {
+                assert_eq!(sockopt::tcp_congestion(stream.tcp()).unwrap(), control);
+            }
+            let has = relay::tcp::info::notsent_lowat(stream.tcp()).unwrap();
+            assert_eq!(u64::from(has) == UNSENT.get(), unsent.is_some());
+        }
+    }
 }

@@ -23,6 +23,7 @@ use crate::{
     outgoing::Outgoing,
     state::State as Kept,
 };
+use ::route::SendOptions;
 use bytes::Bytes;
 use protocol::session::{
     Direction, Duplex, HopReport, LaneId, Position, Prefix, Receiving, Sending, SessionId,
@@ -74,6 +75,10 @@ struct State {
     hops: Vec<HopReport>,
     note: Vec<u8>,
     connections: u32,
+    /// The most that an initiator asks for at once.
+    most_at_once: u8,
+    /// How an initiator sends on the first hop, as its chooser of routes wants it.
+    send_options: SendOptions,
     /// The connection of [`Phase::Open`], if there is one at a time; otherwise the first of them.
     first_lane: Option<LaneId>,
     /// The latest number of a connection.
@@ -194,6 +199,8 @@ impl Core {
             hops: Vec::new(),
             note: Vec::new(),
             connections: 0,
+            most_at_once: 0,
+            send_options: SendOptions::default(),
             first_lane: None,
             last_lane: 0,
             routes: Vec::new(),
@@ -258,4 +265,5 @@ pub(crate) struct Figures {
     pub is_sealed: bool,
     /// By route, if several connections are used at once.
     pub routes: Vec<RouteFigures>,
+    pub send_options: SendOptions,
 }

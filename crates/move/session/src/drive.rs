@@ -138,7 +138,7 @@ async fn read(
             let confirm = record(RecordKind::Confirm, &confirm);
             core.reattached(limit, position, Some(confirm)).await?;
             let granted = granted_connections(&attached);
-            core.opened(lane, granted.min(core.options().connections));
+            core.opened(lane, granted.min(core.send_options().1));
         }
         Opening::Join(attaching) => {
             let joined = async {

@@ -57,8 +57,9 @@ async fn keep_going(core: &Arc<Core>, routes: Vec<Route>) {
     let (mut last_good, mut tried) = (Instant::now(), 0);
     let mut unopened = 0;
     loop {
+        core.send_by(rounds.send_options());
         let (before, begun) = (core.figures(), Instant::now());
-        // Several connections at once leave a slow route by themselves, and a limited rate says nothing of a route.
+        // Several connections over several routes leave a slow one by themselves, and a limited rate says nothing of a route.
         let is_watched = core.options().connections <= 1 && core.options().limit_rate.is_none();
         let floor = rounds.floor().filter(|_| is_watched);
         let ended = tokio::select! {
@@ -69,8 +70,9 @@ async fn keep_going(core: &Arc<Core>, routes: Vec<Route>) {
         let moved = |figures: &Figures| figures.acknowledged + figures.received;
         let bytes = Bytes::new(moved(&after).saturating_sub(moved(&before)));
         let time = begun.elapsed();
+        let attempt = |end| Attempt { end, time, bytes, send_options: after.send_options.clone() };
         let Some(ended) = ended else {
-            rounds.ended(&Attempt { end: AttemptEnd::Stalled, time, bytes });
+            rounds.ended(&attempt(AttemptEnd::Stalled));
             rounds.next();
             tracing::debug!(session = %core.session, "slow: goes on by another route");
             continue;
@@ -79,7 +81,7 @@ async fn keep_going(core: &Arc<Core>, routes: Vec<Route>) {
             AttemptEnd::Done if core.options().limit_rate.is_some() => AttemptEnd::LimitedByEnds,
             end => end,
         };
-        rounds.ended(&Attempt { end, time, bytes });
+        rounds.ended(&attempt(end));
         if let Err(Loss::Unopened(error)) = &ended {
             unopened += 1;
             if unopened >= UNOPENED {
@@ -142,7 +144,12 @@ enum Purpose {
 /// Keeps the session going on a connection by this route, and on others at the same time if that is agreed on, until all are
 /// lost or the session is over.
 async fn converse(core: &Arc<Core>, calling: &Arc<Calling>, first: usize) -> Result<(), Loss> {
-    let connections = usize::from(core.options().connections);
+    let (send_options, most) = core.send_options();
+    // As the chooser wants it all use the same route.
+    let (connections, step) = match send_options.connections {
+        Some(connections) => (connections.min(most), 0),
+        None => (core.options().connections, 1),
+    };
     if connections <= 1 {
         return call(core, calling, first, Purpose::Continue).await;
     }
@@ -152,8 +159,8 @@ async fn converse(core: &Arc<Core>, calling: &Arc<Calling>, first: usize) -> Res
         () = core.spread() => {}
     }
     let mut lanes = JoinSet::new();
-    for other in 1..connections {
-        let route = (first + other) % calling.routes.len();
+    for other in 1..usize::from(connections) {
+        let route = (first + step * other) % calling.routes.len();
         lanes.spawn(keep_lane(Arc::clone(core), Arc::clone(calling), route));
     }
     let mut ended = main.await;
@@ -206,9 +213,10 @@ async fn reach(
     purpose: Purpose,
 ) -> Result<(Wire, Vec<u8>, Opening), Loss> {
     let route = &calling.routes[route];
-    let mut wire = Wire::new(calling.dialer.connect(route).await?);
+    let (send_options, connections) = core.send_options();
+    let mut wire = Wire::new(calling.dialer.connect(route, &send_options, connections).await?);
     let mut header = open(route, core.session);
-    let Options { secret, note, request, digest, encrypt, connections, .. } = core.options();
+    let Options { secret, note, request, digest, encrypt, .. } = core.options();
     let (first, opening, sealed) = if let Some((key, limit, position)) = core.terms() {
         let attach = |purpose, position: &Position| {
             Attaching::to(purpose, &key, core.session, random(), limit, position)
@@ -216,7 +224,7 @@ async fn reach(
         let opening = match purpose {
             Purpose::Join => Opening::Join(attach(AttachPurpose::Join, &Position::default())),
             Purpose::Continue => {
-                Opening::Attach(attach(AttachPurpose::Continue(*connections), &position))
+                Opening::Attach(attach(AttachPurpose::Continue(connections), &position))
             }
         };
         let (Opening::Join(attaching) | Opening::Attach(attaching)) = &opening else {
@@ -234,8 +242,8 @@ async fn reach(
             None => note.clone(),
         };
         let terms = Terms { limit: EARLY_LIMIT, note };
-        let greeting = Greeting::new(core.session, own, secret, &terms, *digest)
-            .with_connections(*connections);
+        let greeting =
+            Greeting::new(core.session, own, secret, &terms, *digest).with_connections(connections);
         let first = record(RecordKind::Hello, greeting.hello());
         let opening = Opening::Greet(Box::new(greeting));
         (first, opening, (SealedStart::Hello, PreSharedKey::of_secret(secret)))

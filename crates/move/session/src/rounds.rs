@@ -4,7 +4,7 @@
 //! A route by which the other end was reached stays in use when its connection is lost.
 
 use crate::{error::Loss, route::Route};
-use ::route::{Attempt, AttemptEnd, Chooser, Destination, Floor, MOST_LEFT};
+use ::route::{Attempt, AttemptEnd, Chooser, Destination, Floor, MOST_LEFT, Plan, SendOptions};
 use protocol::DepotAddress;
 use relay::dial::FaultSource;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct Rounds {
     chains: Vec<Vec<DepotAddress>>,
     chooser: Arc<dyn Chooser>,
     /// Of this round.
-    order: Vec<usize>,
+    plan: Plan,
     at: usize,
     /// Routes that were left since they were slow.
     left: u32,
@@ -32,41 +32,46 @@ impl Rounds {
         chooser: Arc<dyn Chooser>,
     ) -> Self {
         let chains: Vec<_> = routes.iter().map(Route::chain).collect();
-        let (to, order) = (routes[0].destination(), Vec::new());
+        let (to, plan) = (routes[0].destination(), Plan::new(Vec::new(), 0));
         let listed: Vec<_> = chains.iter().map(Vec::as_slice).collect();
         chooser.prepare(&to, &listed).await;
-        let mut rounds = Self { to, bytes, chains, chooser, order, at: 0, left: 0 };
+        let mut rounds = Self { to, bytes, chains, chooser, plan, at: 0, left: 0 };
         rounds.begin();
         rounds
     }
 
     fn begin(&mut self) {
         let chains: Vec<_> = self.chains.iter().map(Vec::as_slice).collect();
-        self.order = self.chooser.plan(&self.to, self.bytes, &chains).all().to_vec();
+        self.plan = self.chooser.plan(&self.to, self.bytes, &chains);
         self.at = 0;
     }
 
     /// The place among the routes of the one in use.
     pub(crate) fn index(&self) -> usize {
-        self.order[self.at]
+        self.plan.all()[self.at]
+    }
+
+    /// How to send by it.
+    pub(crate) fn send_options(&self) -> &SendOptions {
+        self.plan.send_options(self.at)
     }
 
     /// An attempt by the route in use has ended.
     pub(crate) fn ended(&mut self, attempt: &Attempt) {
         self.left += u32::from(attempt.end == AttemptEnd::Stalled);
-        self.chooser.ended(&self.to, &self.chains[self.order[self.at]], attempt);
+        self.chooser.ended(&self.to, &self.chains[self.index()], attempt);
     }
 
     /// How slow the route in use may become. The last one of a round may be as slow as it is.
     pub(crate) fn floor(&self) -> Option<Floor> {
-        self.order.get(self.at + 1).filter(|_| self.left < MOST_LEFT)?;
-        self.chooser.floor(&self.to, &self.chains[self.index()], self.bytes)
+        self.plan.all().get(self.at + 1).filter(|_| self.left < MOST_LEFT)?;
+        self.chooser.floor(&self.to, &self.chains[self.index()], self.send_options(), self.bytes)
     }
 
     /// The other end was not reached, or too slowly: the next route.
     pub(crate) fn next(&mut self) {
         self.at += 1;
-        if self.at == self.order.len() {
+        if self.at == self.plan.all().len() {
             self.begin();
         }
     }
@@ -108,7 +113,7 @@ mod tests {
         ] {
             let depot = routes[rounds.index()].first().address.authority.host.to_string();
             tried.push(depot);
-            rounds.ended(&Attempt { end, time: Duration::ZERO, bytes: Bytes::new(0) });
+            rounds.ended(&Attempt::new(end, Duration::ZERO, Bytes::new(0)));
             rounds.next();
         }
         assert_eq!(tried, ["d1", "d2", "d3", "d2", "d3", "d1"]);

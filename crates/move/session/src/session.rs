@@ -11,6 +11,7 @@ use crate::{
     route::Route,
     state::State,
 };
+use ::route::SendOptions;
 use bytes::Bytes;
 use protocol::session::{
     Direction, HopReport, Position, SessionId, Value, handshake::WholeDigest, record::EndCode,
@@ -52,6 +53,8 @@ pub struct Statistics {
     pub hops: Vec<HopReport>,
     /// What each route carried, as the initiator was given them, if it uses several connections at once. Otherwise empty.
     pub routes: Vec<RouteStatistics>,
+    /// How an initiator sends on the first hop, as its [chooser](Options::chooser) wants it.
+    pub send_options: SendOptions,
 }
 
 /// What a route carried.
@@ -291,6 +294,7 @@ impl Session {
             is_encrypted: figures.is_sealed,
             hops: figures.hops,
             routes: figures.routes.into_iter().map(RouteStatistics::from).collect(),
+            send_options: figures.send_options,
         }
     }
 }

@@ -46,6 +46,7 @@ pub use watch::{WatchRequest, default_watch_state};
 
 use crate::{Error, TransferLimits};
 use protocol::session::{HopReport, SessionId};
+use route::SendOptions;
 use session::{RouteStatistics, WholeDigest};
 use std::path::PathBuf;
 
@@ -68,6 +69,8 @@ pub struct ParcelReport {
     pub is_encrypted: bool,
     /// The depots' reports about their connections.
     pub hops: Vec<HopReport>,
+    /// How this host has sent on the first hop, if this is the sender and a chooser of routes wanted it.
+    pub send_options: SendOptions,
     /// What each route carried, if this is the sender and uses several connections at once. Otherwise empty.
     pub routes: Vec<RouteStatistics>,
     /// The BLAKE3 hash of the stream, which both ends have compared.
@@ -102,6 +105,7 @@ impl ParcelReport {
             connections: 0,
             is_encrypted: false,
             hops: Vec::new(),
+            send_options: SendOptions::default(),
             routes: Vec::new(),
             blake3: None,
             digest: None,

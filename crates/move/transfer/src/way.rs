@@ -4,7 +4,7 @@
 use crate::{Error, Progress};
 use protocol::{Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme};
 use reqwest::Url;
-use route::{Attempt, AttemptEnd, Chooser, Destination, Floor, MOST_LEFT, RouteTable};
+use route::{Attempt, AttemptEnd, Chooser, Destination, Floor, MOST_LEFT, RouteTable, SendOptions};
 use std::time::{Duration, Instant};
 use units::Bytes;
 
@@ -120,7 +120,8 @@ impl Ways {
     pub(crate) fn watch(&mut self, chooser: &dyn Chooser, held: u64, total: Option<u64>) {
         let has_another = self.at + 1 < self.all.len() && self.left < MOST_LEFT;
         let Some(to) = self.to.as_ref().filter(|_| has_another) else { return };
-        let floor = chooser.floor(to, &self.all[self.at].depots, total.map(Bytes::new));
+        let depots = &self.all[self.at].depots;
+        let floor = chooser.floor(to, depots, &SendOptions::default(), total.map(Bytes::new));
         self.floor = floor.map(|floor| Watched { floor, since: Instant::now(), held });
     }
 
@@ -146,7 +147,7 @@ impl Ways {
     pub(crate) fn ended(&self, chooser: &dyn Chooser, progress: &Progress, end: AttemptEnd) {
         let Some(to) = &self.to else { return };
         let bytes = Bytes::new(progress.held().saturating_sub(self.before));
-        let attempt = Attempt { end, time: self.begun.elapsed(), bytes };
+        let attempt = Attempt::new(end, self.begun.elapsed(), bytes);
         chooser.ended(to, &self.all[self.at].depots, &attempt);
     }
 

@@ -205,7 +205,14 @@ fn nonsense_is_survived() {
         let mut memory = Memory::default();
         for _ in 0..200 {
             let mut any = || numbers[noise.bits() as usize % numbers.len()];
-            let hop = Hop { rtt_s: any(), loss: any(), rate_bps: any(), is_warm: any() > 0.0 };
+            let is_warm = any() > 0.0;
+            let hop = Hop {
+                rtt_s: any(),
+                loss: any(),
+                rate_bps: any(),
+                is_warm,
+                ..Hop::of_round_trip(1.0)
+            };
             let claim = Claim { rate_bps: any(), highest_bps: any(), transfers: u32::MAX };
             let request = Request { bytes: any() as u64, now_s: any(), timeout_s: 5.0 };
             let candidates = ["", "a", "b"].map(|key| Candidate {

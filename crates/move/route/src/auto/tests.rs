@@ -35,11 +35,11 @@ fn nowhere() -> SocketAddr {
 
 fn done(seconds: u64) -> Attempt {
     let time = Duration::from_secs(seconds);
-    Attempt { end: AttemptEnd::Done, time, bytes: Bytes::new(50 << 20) }
+    Attempt::new(AttemptEnd::Done, time, Bytes::new(50 << 20))
 }
 
 fn failed(end: AttemptEnd) -> Attempt {
-    Attempt { end, time: Duration::from_secs(5), bytes: Bytes::new(0) }
+    Attempt::new(end, Duration::from_secs(5), Bytes::new(0))
 }
 
 fn settings() -> AutoSettings {
@@ -111,6 +111,54 @@ async fn routes_are_learnt_by_attempts() {
     auto.ended(&to, &strange, &done(1));
     assert_eq!(auto.memory().paths("data.example.org").count(), 2);
     assert_eq!(auto.plan(&to, bytes, &[]).all(), [0; 0]);
+}
+
+#[tokio::test]
+async fn best_chain_is_found_first_and_then_how_to_send() {
+    let send_alternatives: Vec<SendOptions> =
+        ["bbr", "paced", "4 connections"].map(|text| text.parse().unwrap()).into();
+    let settings = AutoSettings { send_alternatives, ..settings() };
+    let auto = Auto::alone(settings, Arc::default());
+    let to = Destination::Named("data.example.org:443".parse().unwrap());
+    let depot: Vec<DepotAddress> = vec!["d.example.org".parse().unwrap()];
+    let chains: [&[DepotAddress]; 2] = [&[], &depot];
+    let bytes = Some(Bytes::new(50 << 20));
+    let seconds = |chain: usize, send_options: &str| match (chain, send_options) {
+        (0, _) => 20,
+        (_, "bbr") => 2,
+        (_, "4 connections") => 5,
+        _ => 6,
+    };
+    let mut taken = Vec::new();
+    for _ in 0..120 {
+        let plan = auto.plan(&to, bytes, &chains);
+        let (chain, send_options) = (plan.all()[0], plan.send_options(0).clone());
+        assert_eq!(plan.all().len(), 2, "each chain once");
+        let text = send_options.to_string();
+        let attempt = Attempt { send_options, ..done(seconds(chain, &text)) };
+        auto.ended(&to, chains[chain], &attempt);
+        taken.push((chain, text));
+    }
+    let is_other = |(_, text): &(usize, String)| !text.is_empty();
+    let first_other = taken.iter().position(is_other).unwrap_or_else(|| panic!("{taken:?}"));
+    assert!(taken[..first_other].contains(&(1, String::new())), "as usual first: {taken:?}");
+    let best = (1, "bbr".to_owned());
+    assert!(taken[90..].iter().filter(|it| **it == best).count() >= 25, "{taken:?}");
+    assert!(!taken.iter().any(|(chain, text)| *chain == 0 && !text.is_empty()), "{taken:?}");
+    // It moves on to another chain when it is slow, not to another way to send by the same.
+    let floor = auto.floor(&to, &depot, &"bbr".parse().unwrap(), bytes).unwrap();
+    let direct_bps = (50 << 20) as f64 * 8.0 / 20.0;
+    assert!((0.2..0.6).contains(&(floor.rate.bps() as f64 / direct_bps)), "{floor:?}");
+    // A short transfer does not last until it matters.
+    let plan = auto.plan(&to, Some(Bytes::new(1 << 20)), &chains);
+    assert!(plan.send_options(0).is_usual() && plan.send_options(1).is_usual());
+    // A chain that has failed is left however this host sends.
+    let send_options: SendOptions = "bbr".parse().unwrap();
+    auto.plan(&to, bytes, &chains);
+    let attempt = Attempt { send_options, ..failed(AttemptEnd::Refused) };
+    auto.ended(&to, &depot, &attempt);
+    let plan = auto.plan(&to, bytes, &chains);
+    assert_eq!((plan.all(), plan.promising()), (&[0, 1][..], &[0][..]));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use super::{Core, Figures, Phase, State};
 use crate::error::Error;
+use ::route::SendOptions;
 use bytes::Bytes;
 use protocol::session::{GROUP, Position, Prefix, Value, handshake::EARLY_LIMIT};
 use std::{
@@ -186,6 +187,10 @@ impl Core {
         let is_connected = matches!(state.phase, Phase::Open(_));
         let routes = state.route_figures();
         let (resumed, is_sealed) = (state.resumed, state.is_sealed);
+        // Without an agreement on several connections there is one.
+        let connections_at_once = state.send_options.connections.filter(|_| !routes.is_empty());
+        let send_options =
+            SendOptions { connections: connections_at_once, ..state.send_options.clone() };
         Figures {
             sent,
             limit,
@@ -198,6 +203,7 @@ impl Core {
             is_connected,
             is_sealed,
             routes,
+            send_options,
         }
     }
 

@@ -7,10 +7,11 @@ use crate::{
     error::{Error, Loss},
     outgoing::{Piece, read_stored},
 };
+use ::route::SendOptions;
 use bytes::Bytes;
 use protocol::session::{
-    Direction, Duplex, Event, HopReport, Next, Output, Position, PositionCheck, Prefix, Received,
-    Sending, SessionKey,
+    Direction, Duplex, Event, HopReport, MAX_LANES, Next, Output, Position, PositionCheck, Prefix,
+    Received, Sending, SessionKey,
     handshake::{Agreed, EARLY_LIMIT},
     record::{DATA_HEAD, DataHead, End, RECORD_HEAD, RecordKind},
     seal_again,
@@ -23,6 +24,23 @@ const BEFORE_DATA: usize = RECORD_HEAD + DATA_HEAD;
 const MARK_EVERY: u64 = 64 << 20;
 
 impl Core {
+    /// How an initiator is to send from now on. The most connections at once are those of the first time.
+    pub(crate) fn send_by(&self, send_options: &SendOptions) {
+        let mut state = self.state();
+        state.send_options = send_options.clone();
+        if state.most_at_once == 0 {
+            let usual = self.options.connections.max(1);
+            state.most_at_once =
+                usual.max(send_options.connections.unwrap_or(1)).min(MAX_LANES as u8);
+        }
+    }
+
+    /// How it sends now, and the most connections that it asks for at once.
+    pub(crate) fn send_options(&self) -> (SendOptions, u8) {
+        let state = self.state();
+        (state.send_options.clone(), state.most_at_once)
+    }
+
     /// There is a connection to be used, which may be sealed.
     pub(crate) fn connected(&self, is_sealed: bool) {
         let mut state = self.state();
@@ -85,7 +103,8 @@ impl Core {
         state.phase = Phase::Paused(Box::new(duplex));
         state.note = terms.note;
         state.resumed = resumed;
-        self.open(&mut state, lane, connections.min(self.options.connections));
+        let connections = connections.min(state.most_at_once);
+        self.open(&mut state, lane, connections);
         drop(state);
         self.wake_writers();
         Ok(())

@@ -374,6 +374,7 @@ async fn arrived(
     let acknowledged = sent.content_within(now.acknowledged_bytes);
     progress.set(acknowledged, sent.note.bytes);
     (report.bytes, report.connections, report.hops) = (acknowledged, now.connections, now.hops);
+    report.send_options = now.send_options;
     report.routes = now.routes;
     report.resumed_bytes = sent.content_within(now.resumed_bytes);
     let Some(sealing) = sent.sealing else {

@@ -6,7 +6,7 @@ use longhaul_transfer::{Client, Error, Options, Progress, PutRequest, Source};
 use protocol::DepotAddress;
 use route::{
     AsWritten, Attempt, AttemptEnd, Chooser, Destination, Floor, Match, Plan, RouteTable,
-    read_chain,
+    SendOptions, read_chain,
 };
 use std::{
     fs,
@@ -122,7 +122,13 @@ impl Chooser for Impatient {
         self.0.plan(to, bytes, chains)
     }
 
-    fn floor(&self, _: &Destination, _: &[DepotAddress], bytes: Option<Bytes>) -> Option<Floor> {
+    fn floor(
+        &self,
+        _: &Destination,
+        _: &[DepotAddress],
+        _: &SendOptions,
+        bytes: Option<Bytes>,
+    ) -> Option<Floor> {
         assert_eq!(bytes, Some(Bytes::new(400_000)));
         let rate = Rate::bits_per_second(80_000_000);
         Some(Floor { rate, over: Duration::from_millis(300) })
