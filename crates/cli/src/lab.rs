@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul lab`.
 
+mod archive;
+mod sweeps;
+
 use crate::{
     cc_file,
     compare::{self, CompareArgs},
@@ -10,13 +13,21 @@ use crate::{
     print::{print_json, print_text},
     results_table, runs,
 };
-use experiment::{Method, Options, ReusePolicy, prepare_all};
+use archive::Differences;
+use clap::ValueEnum;
+use experiment::{
+    Method, Options, ReusePolicy,
+    archive::{Archive, SCENARIO},
+    prepare_all,
+};
 use record::{RunResults, Summary, results::ScenarioResults};
 use scenario::Scenario;
 use std::{
+    fs,
     num::NonZeroUsize,
     path::{Path, PathBuf},
 };
+use units::Probability;
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -39,9 +50,9 @@ pub enum Command {
     Run {
         #[command(flatten)]
         args: RunArgs,
-        /// How to run the scenario.
-        #[arg(long, value_enum, default_value = "emu")]
-        method: MethodArg,
+        /// How to run the scenario [default: emu; of an archive: as it was run]
+        #[arg(long, value_enum)]
+        method: Option<MethodArg>,
     },
     /// Check a scenario file and list its runs.
     #[command(after_help = CHECK_EXAMPLES)]
@@ -61,6 +72,11 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    List(sweeps::ListArgs),
+    Status(sweeps::StatusArgs),
+    Show(sweeps::ShowArgs),
+    Stop(sweeps::StopArgs),
+    Archive(archive::ArchiveArgs),
     Export(ExportArgs),
     Compare(CompareArgs),
 }
@@ -68,7 +84,7 @@ pub enum Command {
 #[derive(clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct RunArgs {
-    /// Scenario file (TOML).
+    /// Scenario file (TOML), or an archive of `lab archive`, whose runs are made again and compared.
     file: PathBuf,
     /// Run only this variant. May be repeated [default: all].
     #[arg(long, value_name = "NAME")]
@@ -79,6 +95,10 @@ pub struct RunArgs {
     /// Repeat every run N times [default: the scenario's `repeat`].
     #[arg(long, value_name = "N")]
     repeat: Option<u32>,
+    /// Leave out further repeats once the 95 % confidence interval of the mean goodput is within this share of it, as in 5%. From
+    /// the third repeat on.
+    #[arg(long, value_name = "SHARE")]
+    until: Option<Probability>,
     /// Number of runs to simulate at the same time [default: the number of processors]. Emulated runs are made one at
     /// a time.
     #[arg(long, value_name = "N")]
@@ -135,6 +155,15 @@ pub enum MethodArg {
 }
 
 impl MethodArg {
+    /// As in records.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Emu => "emu",
+            Self::Sim => "sim",
+            Self::Model => "model",
+        }
+    }
+
     fn method(self) -> Result<Box<dyn Method>, Failure> {
         Ok(match self {
             Self::Emu => Box::new(runs::emulation()?),
@@ -146,7 +175,19 @@ impl MethodArg {
 
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Run { args, method } => run_scenario(args, &*method.method()?),
+        Command::Run { args, method } => {
+            let loaded = load(&args, method)?;
+            let method = method.or(loaded.method).unwrap_or(MethodArg::Emu).method()?;
+            run_loaded(args, loaded, &*method)
+        }
+        Command::List(args) => sweeps::list(&args),
+        Command::Status(args) => sweeps::status(&args),
+        Command::Show(args) => sweeps::show(&args),
+        Command::Stop(args) => sweeps::stop(&args),
+        Command::Archive(args) => {
+            let emulation = runs::emulation()?;
+            archive::archive(args, &[&emulation, &sim::Simulated, &model::Modelled])
+        }
         Command::Export(args) => export::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Check { file, method, allow_cc, set, json } => {
@@ -172,29 +213,90 @@ pub fn simulate(args: SimArgs) -> Result<(), Failure> {
     for file in &args.cc {
         cc_file::load(file)?;
     }
-    run_scenario(args.run, &sim::Simulated)
+    let loaded = load(&args.run, Some(MethodArg::Sim))?;
+    run_loaded(args.run, loaded, &sim::Simulated)
+}
+
+/// What is to be run.
+struct Loaded {
+    scenario: Scenario,
+    /// The scenario as it was written.
+    text: Option<Vec<u8>>,
+    /// What the runs of an archive came to, and their method.
+    then: Vec<RunResults>,
+    method: Option<MethodArg>,
+}
+
+/// Output of `lab run --json`; with what differs from an archive.
+#[derive(serde::Serialize)]
+struct WithDifferences<'r> {
+    #[serde(flatten)]
+    results: &'r ScenarioResults,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    differences: Option<Differences>,
+}
+
+/// Reads a scenario, or the runs of an archive by a method.
+fn load(args: &RunArgs, method: Option<MethodArg>) -> Result<Loaded, Failure> {
+    let RunArgs { file, variant, set, repeat, .. } = args;
+    if !Archive::is_one(file) {
+        let mut set = set.clone();
+        set.extend(repeat.map(|n| format!("repeat={n}")));
+        let mut scenario = scenario::load(file, &set).map_err(Failure::usage)?;
+        keep_named_variants(&mut scenario, variant)?;
+        print_variation(&scenario);
+        return Ok(Loaded { scenario, text: fs::read(file).ok(), then: Vec::new(), method: None });
+    }
+    if !set.is_empty() || repeat.is_some() {
+        let text = "--set and --repeat are for scenario files: an archive says what was run";
+        return Err(Failure::usage(text));
+    }
+    let Archive { results, runs } = Archive::read(file)?;
+    let mut methods: Vec<String> = results.iter().map(|it| it.manifest.method.clone()).collect();
+    methods.dedup();
+    let names: Vec<&str> = methods.iter().map(String::as_str).collect();
+    let own = match (method, &names[..]) {
+        (Some(method), _) => method,
+        (None, [name]) => MethodArg::from_str(name, false).map_err(Failure::failed)?,
+        (None, names) => {
+            let text = format!("--method: the archive has runs by {}: name one", names.join(", "));
+            return Err(Failure::usage(text));
+        }
+    };
+    let is_own = |it: &RunResults| names.len() == 1 || it.manifest.method == own.name();
+    let (then, runs): (Vec<_>, Vec<_>) =
+        results.into_iter().zip(runs).filter(|(it, _)| is_own(it)).unzip();
+    let mut scenario = Scenario::of_runs(runs);
+    keep_named_variants(&mut scenario, variant)?;
+    Ok(Loaded { scenario, text: None, then, method: Some(own) })
 }
 
 /// `longhaul lab run`, and the part of `longhaul sim` that is the same.
-fn run_scenario(args: RunArgs, method: &dyn Method) -> Result<(), Failure> {
+fn run_loaded(args: RunArgs, loaded: Loaded, method: &dyn Method) -> Result<(), Failure> {
     let known = args.known();
-    let RunArgs { file, variant, mut set, repeat, jobs, out, keep, ci, json, .. } = args;
+    let RunArgs { file, until, jobs, out, keep, ci, json, .. } = args;
+    let Loaded { scenario, text, then, .. } = loaded;
+    let until = until.map(Probability::get);
+    if until == Some(0.0) {
+        return Err(Failure::usage("--until: expected a share above 0, as in 5%"));
+    }
     let jobs = job_count(method, jobs)?;
-    set.extend(repeat.map(|n| format!("repeat={n}")));
-    let mut scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
-    keep_named_variants(&mut scenario, &variant)?;
-    let out = out.unwrap_or_else(|| default_out(&file));
+    let out = out.unwrap_or_else(|| Path::new("out").join(archive::stem(&file)));
     print_ignored(method, &scenario);
-    print_variation(&scenario);
     let command = runs::command_line();
     let options =
-        Options { out: out.clone(), jobs, known, keep, command, predict: model::predicted };
+        Options { out: out.clone(), jobs, known, keep, command, predict: model::predicted, until };
     let records = runs::run_all(&scenario.runs, method, &options)?;
+    if let Some(text) = text {
+        // For an archive. Without it nothing else is missing.
+        let _ = fs::write(out.join(SCENARIO), text);
+    }
+    let differences = (!then.is_empty()).then(|| Differences::between(&then, &records));
     identical_repeats::warn_of_identical(&records);
     warn_of_incomplete_captures(&records);
     let results = ScenarioResults::new(scenario.title, out, &records, scenario.baseline.as_deref());
     if json {
-        print_json(&results);
+        print_json(&WithDifferences { results: &results, differences });
     } else {
         let most_flows = records.iter().map(|record| record.summary.flows.len()).max();
         match most_flows.unwrap_or(0) {
@@ -209,6 +311,9 @@ fn run_scenario(args: RunArgs, method: &dyn Method) -> Result<(), Failure> {
         }
         if ci {
             results_table::print_intervals(&results.intervals);
+        }
+        if let Some(differences) = differences {
+            print_text(&format!("\nof the archive\n{}", differences.text()));
         }
         errln!("records in {}. To make a page of them: longhaul report {0}", results.out.display());
     }
@@ -301,8 +406,4 @@ fn keep_named_variants(scenario: &mut Scenario, wanted: &[String]) -> Result<(),
         .runs
         .retain(|run| run.variant.as_ref().is_some_and(|variant| wanted.contains(&variant.name)));
     Ok(())
-}
-
-fn default_out(file: &Path) -> PathBuf {
-    Path::new("out").join(file.file_stem().unwrap_or(file.as_os_str()))
 }

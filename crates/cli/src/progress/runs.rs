@@ -7,9 +7,10 @@ use experiment::{Event, Progress, RunEvent};
 use indicatif::{MultiProgress, ProgressBar};
 use record::{
     FlowSummary, PredictedFlow, RunResults, Summary, TrafficSummary, manifest::SimulatorSpeed,
+    repeats::RepeatKey, stats,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::{Duration, Instant},
 };
 
@@ -25,6 +26,33 @@ pub struct ProgressDisplay {
     all: ProgressBar,
     /// Runs under way, by their index.
     under_way: BTreeMap<usize, RunningLine>,
+    means: Means,
+}
+
+/// The goodput of valid runs so far, by what their repeats share.
+#[derive(Default)]
+struct Means(HashMap<RepeatKey, Vec<f64>>);
+
+impl Means {
+    /// Adds a run. From the second repeat on, the mean so far in a line of its own.
+    fn add(&mut self, record: &RunResults) -> String {
+        let goodput = record.summary.metrics.goodput_bps;
+        let Some(bps) = goodput.filter(|_| record.verdict().in_medians()) else {
+            return String::new();
+        };
+        let values = self.0.entry(record.manifest.repeat_key()).or_default();
+        values.push(bps);
+        let estimate = stats::mean_ci95(values);
+        let interval = estimate.and_then(|it| Some((it.mean, it.half_width?)));
+        interval.map_or_else(String::new, |(mean, half)| {
+            format!(
+                "\n        so far {:.1} Mb/s, +-{:.1} % by the 95 % interval of {} repeats",
+                mean / 1e6,
+                half / mean * 100.0,
+                values.len()
+            )
+        })
+    }
 }
 
 struct RunningLine {
@@ -46,6 +74,7 @@ impl ProgressDisplay {
             terminal,
             all,
             under_way: BTreeMap::new(),
+            means: Means::default(),
         }
     }
 
@@ -54,15 +83,23 @@ impl ProgressDisplay {
         let place = format!("[{}/{}]", event.index + 1, self.runs);
         let id = &event.run.id;
         match event.what {
-            RunEvent::Known(_) => {
+            RunEvent::Known(record) => {
                 self.known += 1;
+                self.means.add(record);
                 self.print(&format!("{place} {id:<50} on record already"));
             }
             RunEvent::Outdated => {
                 self.print(&format!("{place} {id:<50} on record of another longhaul: runs again"));
             }
-            RunEvent::Changed => {
-                self.print(&format!("{place} {id:<50} on record with other settings: replaced"));
+            RunEvent::Changed(differences) => {
+                let differences = differences.join("\n        ");
+                self.print(&format!(
+                    "{place} {id:<50} on record with other settings: replaced\n        {differences}"
+                ));
+            }
+            RunEvent::LeftOut(why) => {
+                self.known += 1;
+                self.print(&format!("{place} {id:<50} left out: {why}"));
             }
             RunEvent::Begins => {
                 self.ended.remove(&event.index);
@@ -70,6 +107,11 @@ impl ProgressDisplay {
                 let line = self.terminal.insert_before(&self.all, line());
                 line.set_message(format!("{place} {id}"));
                 self.under_way.insert(event.index, RunningLine { line, share: 0.0 });
+            }
+            RunEvent::Step(step) => {
+                if let Some(run) = self.under_way.get(&event.index) {
+                    run.line.set_message(format!("{place} {id}: {step}"));
+                }
             }
             RunEvent::Goes(progress) => {
                 if let Some(run) = self.under_way.get_mut(&event.index) {
@@ -84,7 +126,8 @@ impl ProgressDisplay {
                     self.terminal.remove(&run.line);
                 }
                 self.ended.insert(event.index);
-                self.print(&format!("{place} {id:<50} {}", ended_text(record)));
+                let mean = self.means.add(record);
+                self.print(&format!("{place} {id:<50} {}{mean}", ended_text(record)));
             }
         }
         self.all.set_message(self.all_text());

@@ -32,6 +32,7 @@ mod get;
 mod intercept;
 mod interop;
 mod lab;
+mod lab_sweeps;
 mod lacking;
 mod misspelled;
 mod model;

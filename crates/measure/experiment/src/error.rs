@@ -39,6 +39,12 @@ pub enum ExperimentError {
         /// The system's answer.
         error: io::Error,
     },
+    /// Another engine runs into this folder.
+    #[error(
+        "another longhaul runs into {folder}: see longhaul lab status {folder}, or give another --out",
+        folder = .0.display()
+    )]
+    Busy(PathBuf),
     /// Ctrl-C or SIGTERM.
     #[error(
         "interrupted; what was finished before is on record, and simulations as far as they went"

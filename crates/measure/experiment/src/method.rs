@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a method of running scenarios is.
 
-use crate::{error::ExperimentError, obstacles::Obstacles};
+use crate::{error::ExperimentError, obstacles::Obstacles, step::Step};
 use record::Record;
 use scenario::Run;
 use std::{
@@ -20,9 +20,9 @@ pub trait Method: Debug + Sync {
     /// SHA-256 over the sources that decide its figures: a change of them outdates its records.
     fn source_hash(&self) -> &'static str;
 
-    /// Where a run's record lies in a scenario's folder. Methods lie side by side in it, so that one page can show them.
-    fn folder(&self, out: &Path, run: &Run) -> PathBuf {
-        out.join(self.name()).join(&run.id)
+    /// Where records lie in a scenario's folder. Methods lie side by side in it, so that one page can show them.
+    fn folder(&self, out: &Path) -> PathBuf {
+        out.join(self.name())
     }
 
     /// Whether runs don't disturb each other when they take place at the same time.
@@ -68,6 +68,7 @@ pub struct RunContext<'a> {
     pub(crate) begun: Instant,
     pub(crate) interrupted: &'a AtomicBool,
     pub(crate) on_progress: &'a mut dyn FnMut(Progress),
+    pub(crate) on_step: &'a mut dyn FnMut(Step),
     pub(crate) on_partial_record: &'a mut dyn FnMut(&Record) -> Result<(), ExperimentError>,
 }
 
@@ -85,6 +86,11 @@ impl<'a> RunContext<'a> {
     /// The same as a flag, for threads.
     pub fn interrupted(&self) -> &'a AtomicBool {
         self.interrupted
+    }
+
+    /// A step begins, and the one before ends. The step after [`Step::Analysis`] is not the method's.
+    pub fn step(&mut self, step: Step) {
+        (self.on_step)(step);
     }
 
     /// Tells how far the run is.

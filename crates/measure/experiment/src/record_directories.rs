@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where records and the files of a run in progress lie.
 
-use crate::{error::ExperimentError, method::Method};
+use crate::{differences::differences, error::ExperimentError, method::Method};
 use record::Record;
 use scenario::Run;
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
+
+/// Where records that do not count are kept. Records are not looked for in hidden folders.
+const FAILED: &str = ".failed";
+/// The most that are kept of a run.
+const MOST_FAILED: usize = 5;
 
 /// What lies in a run's folder.
 pub enum Found {
@@ -16,22 +21,22 @@ pub enum Found {
     Nothing,
     /// The record of the run, by this program's sources or by others.
     Record { of_run: Box<Record>, same_program: bool },
-    /// A record of the scenario as it was before it was changed.
-    Changed,
+    /// A record of the scenario as it was before it was changed, and where that differs.
+    Changed(Vec<String>),
 }
 
 /// What is on record of a run by its method. A record by another method is refused: two methods share no folder.
 pub fn on_record(folder: &Path, run: &Run, method: &dyn Method) -> Result<Found, ExperimentError> {
     let Ok(record) = Record::open(folder) else { return Ok(Found::Nothing) };
-    let same = serde_json::to_value(run).is_ok_and(|run| run == record.manifest.scenario);
+    let now = serde_json::to_value(run).expect("a run is plain data");
     if record.manifest.method != method.name() {
         return Err(ExperimentError::Unsupported(format!(
             "{} holds this run by another method; give another --out, or remove it",
             folder.display()
         )));
     }
-    if !same {
-        return Ok(Found::Changed);
+    if now != record.manifest.scenario {
+        return Ok(Found::Changed(differences(&record.manifest.scenario, &now)));
     }
     let same_program = record.manifest.sources.as_deref() == Some(method.source_hash());
     let has_captures =
@@ -123,6 +128,32 @@ impl WorkDirectory {
     }
 }
 
+/// Keeps the record of a run that does not count, before the run is tried again. Of each run so many are kept, then the last one is
+/// replaced.
+pub fn keep_failed(records: &Path, id: &str) -> Result<(), ExperimentError> {
+    let record = records.join(id);
+    if !record.exists() {
+        return Ok(());
+    }
+    let places = failed_places(records, id);
+    let place = places.iter().find(|place| !place.exists()).unwrap_or(&places[MOST_FAILED - 1]);
+    let failed = |e| ExperimentError::file("keep a record that does not count in", place, e);
+    if place.exists() {
+        fs::remove_dir_all(place).map_err(failed)?;
+    }
+    fs::create_dir_all(records.join(FAILED)).map_err(failed)?;
+    fs::rename(&record, place).map_err(failed)
+}
+
+/// The records of a run that do not count, of those that are kept.
+pub fn failed_records(records: &Path, id: &str) -> Vec<PathBuf> {
+    failed_places(records, id).into_iter().filter(|place| place.exists()).collect()
+}
+
+fn failed_places(records: &Path, id: &str) -> [PathBuf; MOST_FAILED] {
+    std::array::from_fn(|n| records.join(FAILED).join(format!("{id}.{}", n + 1)))
+}
+
 impl Drop for WorkDirectory {
     fn drop(&mut self) {
         // Nothing can be done about it, and the next run tries again.
@@ -166,5 +197,23 @@ mod tests {
         assert!(!left.exists() && others.iter().chain(&paths).all(|folder| folder.exists()));
         drop(two);
         assert!(!paths.iter().any(|folder| folder.exists()));
+    }
+
+    #[test]
+    fn records_that_do_not_count_are_kept_up_to_a_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let record = folder.path().join("a,r1");
+        keep_failed(folder.path(), "a,r1").unwrap();
+        assert!(failed_records(folder.path(), "a,r1").is_empty());
+        for n in 1..=MOST_FAILED + 2 {
+            fs::create_dir(&record).unwrap();
+            fs::write(record.join("n"), n.to_string()).unwrap();
+            keep_failed(folder.path(), "a,r1").unwrap();
+            assert!(!record.exists());
+        }
+        let kept = failed_records(folder.path(), "a,r1");
+        let numbers: Vec<String> =
+            kept.iter().map(|place| fs::read_to_string(place.join("n")).unwrap()).collect();
+        assert_eq!(numbers, ["1", "2", "3", "4", "7"]);
     }
 }

@@ -19,7 +19,9 @@ use crate::{
     traffic::{self, Sources},
 };
 use congestion::Algorithm;
-use experiment::{ExperimentError, Method, Obstacle, Obstacles, RunContext, congestion_controls};
+use experiment::{
+    ExperimentError, Method, Obstacle, Obstacles, RunContext, Step, congestion_controls,
+};
 use record::Record;
 use scenario::{Client, Flow, Run, Source};
 use std::{
@@ -68,8 +70,8 @@ impl Method for Emulation {
         env!("LONGHAUL_SOURCES")
     }
 
-    fn folder(&self, out: &Path, run: &Run) -> PathBuf {
-        out.join(&run.id)
+    fn folder(&self, out: &Path) -> PathBuf {
+        out.to_owned()
     }
 
     fn attempts(&self) -> u32 {
@@ -112,9 +114,15 @@ fn own_congestion_control(name: &str) -> Option<String> {
 }
 
 /// Takes one run from an empty machine to a record, and leaves the machine empty again.
-fn emulate(run: &Run, emulation: &Emulation, context: &RunContext<'_>) -> Result<Record, LabError> {
+fn emulate(
+    run: &Run,
+    emulation: &Emulation,
+    context: &mut RunContext<'_>,
+) -> Result<Record, LabError> {
+    context.step(Step::Deployment);
     let controls = LoadedControls::provide(run)?;
     let wan = Wan::up(run)?;
+    context.step(Step::Configuration);
     let captures = Captures::start(&wan, run, context.folder)?;
     let mut plans = Vec::new();
     for (n, flow) in (0..).zip(&run.flows) {
@@ -127,8 +135,10 @@ fn emulate(run: &Run, emulation: &Emulation, context: &RunContext<'_>) -> Result
     let sysctls = recording::sysctls(&wan, run)?;
     let arriving: Vec<Arriving> = plans.iter().map(|plan| arriving(context, plan)).collect();
     let traffic = Sources::open(&wan, run)?;
+    context.step(Step::Execution);
     let driven = drive(&wan, run, (&plans, &arriving), traffic, context)?;
     let Driven { ended, seen, traffic, took_place } = driven;
+    context.step(Step::Collection);
     let timeouts = timeouts(&wan, run, &plans)?;
     let mut pacing_faults = pacers.faults()?;
     let gateways = gateways.stop();
@@ -142,6 +152,7 @@ fn emulate(run: &Run, emulation: &Emulation, context: &RunContext<'_>) -> Result
     let zero = wan.started();
     let directed_links = wan.directed_links().to_vec();
     let links = wan.down()?;
+    context.step(Step::Analysis);
     let verified = verify(&plans, &arriving, &ended)?;
     Ok(recording::record(Observed {
         method: emulation,

@@ -3,7 +3,7 @@
 
 use crate::{record_of, unsupported};
 use experiment::{
-    ExperimentError, Method, Obstacle, Obstacles, RunContext, congestion_controls, manifest,
+    ExperimentError, Method, Obstacle, Obstacles, RunContext, Step, congestion_controls, manifest,
 };
 use record::Record;
 use scenario::Run;
@@ -47,6 +47,7 @@ impl Method for Modelled {
         if context.is_interrupted() {
             return Err(ExperimentError::Interrupted);
         }
+        context.step(Step::Analysis);
         let manifest = manifest::of(run, self, context.command, context.started);
         Ok(record_of::record(run, manifest))
     }

@@ -6,7 +6,7 @@
 
 use crate::{Outcome, Simulation, Unsupported};
 use experiment::{
-    ExperimentError, Method, Obstacle, Obstacles, Progress, RunContext,
+    ExperimentError, Method, Obstacle, Obstacles, Progress, RunContext, Step,
     capture::{CaptureFile, CaptureSource},
     congestion_controls, manifest,
 };
@@ -74,6 +74,7 @@ impl Method for Simulated {
     }
 
     fn run(&self, run: &Run, context: &mut RunContext<'_>) -> Result<Record, ExperimentError> {
+        context.step(Step::Configuration);
         let unsupported = |e: Unsupported| ExperimentError::Unsupported(e.to_string());
         let mut going = Going {
             manifest: Manifest {
@@ -83,6 +84,7 @@ impl Method for Simulated {
             simulation: Simulation::new(run).map_err(unsupported)?,
             captures: captures(run, context.folder)?,
         };
+        context.step(Step::Execution);
         let (mut next_news, mut next_partial) = (Duration::ZERO, FIRST_PARTIAL);
         // After a fault the simulation is half done, so it gives no partial record.
         let fault = |fault| ExperimentError::Fault { run: run.id.clone(), fault };
@@ -105,6 +107,7 @@ impl Method for Simulated {
         }
         let progress = going.progress(context);
         context.progress(progress);
+        context.step(Step::Analysis);
         let faults = going.simulation.faults();
         going.end_captures();
         Ok(going.record(faults, &progress))

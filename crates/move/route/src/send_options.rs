@@ -85,7 +85,7 @@ impl fmt::Display for SendOptions {
     }
 }
 
-/// A text that is no way of send_options.
+/// A text that says nothing of how to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected a congestion control, \"paced\" and a number of connections, separated by commas"

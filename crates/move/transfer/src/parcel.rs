@@ -49,6 +49,7 @@ use protocol::session::{HopReport, SessionId};
 use route::SendOptions;
 use session::{RouteStatistics, WholeDigest};
 use std::path::PathBuf;
+use units::text::hexadecimal;
 
 /// The results of a transfer by session.
 #[derive(Debug)]
@@ -135,8 +136,4 @@ fn shown_digest(
     bytes: Option<Vec<u8>>,
 ) -> Option<(WholeDigest, String)> {
     Some((kind?, hexadecimal(&bytes?)))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }

@@ -42,6 +42,29 @@ pub struct Axis {
 }
 
 impl Scenario {
+    /// The scenario of runs that were expanded before, in another file. What expands them is not known any more.
+    pub fn of_runs(mut runs: Vec<Run>) -> Self {
+        runs.sort_by_key(|run| run.repeat);
+        let mut variants: Vec<Variant> = Vec::new();
+        for variant in runs.iter().filter_map(|run| run.variant.as_ref()) {
+            if !variants.contains(variant) {
+                variants.push(variant.clone());
+            }
+        }
+        let first = runs.first();
+        Self {
+            title: first.map_or_else(String::new, |run| run.title.clone()),
+            source: first.and_then(|run| run.source.clone()),
+            baseline: first.and_then(|run| run.baseline.clone()),
+            repeat: runs.iter().map(|run| run.repeat).max().unwrap_or(1),
+            vary: false,
+            variants,
+            axes: Vec::new(),
+            references: Vec::new(),
+            runs,
+        }
+    }
+
     /// Reads a scenario from its text. `file_name` is for messages; each of `overrides` is a
     /// `key=value` from the command line.
     ///

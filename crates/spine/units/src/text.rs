@@ -29,6 +29,12 @@ pub fn shown(c: char) -> char {
     if is_hidden(c) { '?' } else { c }
 }
 
+/// Bytes as hexadecimal digits.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
 /// Text for within a line: hidden characters are replaced by `?`, and what is beyond `most` characters by `...`.
 pub fn printable(text: &str, most: usize) -> String {
     let mut printed: String = text.chars().take(most).map(shown).collect();

@@ -37,7 +37,7 @@ fn recorded(scenario: &Scenario, method: &dyn Method) -> Record {
     let options = Options::new(folder.path());
     let run = &scenario.runs[0];
     run_all(&scenario.runs, method, &options, |_| ()).unwrap_or_else(|error| panic!("{error}"));
-    Record::open(&method.folder(&options.out, run)).expect("a record")
+    Record::open(&method.folder(&options.out).join(&run.id)).expect("a record")
 }
 
 fn compare(emulated: &Record, simulated: &Record) -> Vec<String> {

@@ -147,7 +147,7 @@ async fn best_chain_is_found_first_and_then_how_to_send() {
     assert!(!taken.iter().any(|(chain, text)| *chain == 0 && !text.is_empty()), "{taken:?}");
     // It moves on to another chain when it is slow, not to another way to send by the same.
     let floor = auto.floor(&to, &depot, &"bbr".parse().unwrap(), bytes).unwrap();
-    let direct_bps = (50 << 20) as f64 * 8.0 / 20.0;
+    let direct_bps = f64::from(50 << 20) * 8.0 / 20.0;
     assert!((0.2..0.6).contains(&(floor.rate.bps() as f64 / direct_bps)), "{floor:?}");
     // A short transfer does not last until it matters.
     let plan = auto.plan(&to, Some(Bytes::new(1 << 20)), &chains);
