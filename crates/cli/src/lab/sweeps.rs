@@ -319,7 +319,7 @@ fn status_text(found: &Found) -> String {
     if !steps.is_empty() {
         let steps: Vec<String> = steps
             .iter()
-            .map(|(step, mean_s)| format!("{step} {}", format::seconds(*mean_s)))
+            .map(|(step, mean_s)| format!("{step} {}", format::duration(*mean_s)))
             .collect();
         text += &format!("a valid run takes: {}\n", steps.join(", "));
     }
@@ -344,7 +344,7 @@ fn run_cells(run: &RunState, standing: Standing) -> Vec<String> {
         run.id.clone(),
         words(standing),
         run.attempts.len().to_string(),
-        took.map_or_else(|| "-".to_owned(), format::seconds),
+        took.map_or_else(|| "-".to_owned(), format::duration),
     ]
 }
 
@@ -394,8 +394,8 @@ fn run_text(found: &Found, run: &RunState) -> String {
         };
         text += &format!("attempt {}: {end}\n", attempt.number);
         for (step, begun_s, seconds) in &attempt.steps {
-            let took = seconds.map_or_else(|| "-".to_owned(), format::seconds);
-            text += &format!("  {step:<14} {took:>9}  from {}\n", date(*begun_s));
+            let took = seconds.map_or_else(|| "-".to_owned(), format::duration);
+            text += &format!("  {step:<14} {took:>8}  from {}\n", date(*begun_s));
         }
     }
     for kept in failed_records(folder, &run.id) {
