@@ -2,6 +2,7 @@
 //! `longhaul lab`.
 
 mod archive;
+mod hosts;
 mod sweeps;
 
 use crate::{
@@ -77,6 +78,7 @@ pub enum Command {
     Show(sweeps::ShowArgs),
     Stop(sweeps::StopArgs),
     Archive(archive::ArchiveArgs),
+    Hosts(hosts::HostsArgs),
     Export(ExportArgs),
     Compare(CompareArgs),
 }
@@ -184,6 +186,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Status(args) => sweeps::status(&args),
         Command::Show(args) => sweeps::show(&args),
         Command::Stop(args) => sweeps::stop(&args),
+        Command::Hosts(args) => hosts::run(&args),
         Command::Archive(args) => {
             let emulation = runs::emulation()?;
             archive::archive(args, &[&emulation, &sim::Simulated, &model::Modelled])

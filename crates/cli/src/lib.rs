@@ -29,6 +29,7 @@ mod failure;
 mod figure;
 mod follow;
 mod get;
+mod guard;
 mod identical_repeats;
 mod intercept;
 mod key_files;
@@ -87,6 +88,9 @@ enum Command {
     Doctor(Box<doctor::DoctorArgs>),
     Figure(figure::FigureArgs),
     Get(Box<get::GetArgs>),
+    /// The guard of a host that an experiment uses: lab run starts it there by ssh.
+    #[command(hide = true)]
+    Guard(guard::GuardArgs),
     /// Intercept TCP connections of other machines, or of this one, and route them through depots.
     #[command(subcommand)]
     Intercept(intercept::Command),
@@ -164,6 +168,7 @@ pub fn run() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Figure(args) => figure::run(&args),
         Command::Get(args) => get::run(&args),
+        Command::Guard(args) => guard::run(&args),
         Command::Lab(command) => lab::run(command),
         Command::Failover(args) => {
             let log = log_to_stderr();

@@ -5,6 +5,7 @@
 use crate::{
     common::{call, text},
     emulated::{B, D1, D2, On, depot, network},
+    sshd::SshdDirectory,
     wan::Up,
 };
 use serde::Deserialize;
@@ -12,7 +13,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::Mutex,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -81,36 +81,7 @@ struct Servers {
     root: tempfile::TempDir,
     network: Up,
     _running: Vec<On>,
-    _sshds: RunDirectory,
-}
-
-/// Where sshd wants to be imprisoned; made if it is not there, and removed when the last test that wants it has ended.
-struct RunDirectory;
-
-const RUN_SSHD: &str = "/run/sshd";
-
-/// How many tests want the directory, and whether the first of them made it.
-static RUN_SSHD_USERS: Mutex<(usize, bool)> = Mutex::new((0, false));
-
-impl RunDirectory {
-    fn make() -> Self {
-        let mut users = RUN_SSHD_USERS.lock().unwrap();
-        if users.0 == 0 {
-            users.1 = fs::create_dir(RUN_SSHD).is_ok();
-        }
-        users.0 += 1;
-        Self
-    }
-}
-
-impl Drop for RunDirectory {
-    fn drop(&mut self) {
-        let mut users = RUN_SSHD_USERS.lock().unwrap();
-        users.0 -= 1;
-        if *users == (0, true) {
-            let _ = fs::remove_dir(RUN_SSHD);
-        }
-    }
+    _sshds: SshdDirectory,
 }
 
 impl Drop for Servers {
@@ -126,7 +97,7 @@ impl Servers {
     fn start() -> Self {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
-        let (sshds, network) = (RunDirectory::make(), network(root.path()));
+        let (sshds, network) = (SshdDirectory::make(), network(root.path()));
         let (mut running, mut ports) = (vec![], vec![]);
         for Server { command, port } in table().server {
             let script = with_environment(root.path(), &command);
