@@ -113,6 +113,12 @@ fn hosts_are_described_and_left_as_they_were() {
     fs::write(&scenario, draft.node("c", "").to_string()).unwrap();
     let (code, said) = refused(&["lab", "hosts", file, scenario.to_str().unwrap()]);
     assert!(code == 2 && said.contains("the node c has no host"), "{said}");
+    // A shell whose start-up files print something.
+    let noisy =
+        "\nForceCommand sh -c 'echo Welcome to {x86_64}; echo; eval \"$SSH_ORIGINAL_COMMAND\"'\n";
+    let quiet = fs::read_to_string(hosts.path("a.conf")).unwrap();
+    fs::write(hosts.path("a.conf"), quiet + noisy).unwrap();
+    assert_eq!(json(&["lab", "hosts", file, "--json"])[0]["error"], serde_json::Value::Null);
     until("the guards to end", || !is_left(&hosts));
     assert_eq!(settings(&hosts), before);
     until("sshd to end", || processes_of(hosts.folder.path()).is_empty());

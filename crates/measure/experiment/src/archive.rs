@@ -21,6 +21,7 @@ use std::{
     borrow::Cow,
     fs::{self, File},
     io::{self, BufReader, BufWriter, Read, Seek},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 use zip::{CompressionMethod, ZipArchive, ZipWriter, write::SimpleFileOptions};
@@ -84,7 +85,7 @@ pub fn write(out: &Path, file: &Path, description: &Description) -> Result<usize
         if has_scenario {
             writer.file(SCENARIO, &scenario)?;
         }
-        writer.folder(RECORDS, out, &[SCENARIO.as_ref(), file, &partial])?;
+        writer.folder(RECORDS, out)?;
         writer.finish()
     });
     let placed = written.and_then(|()| fs::rename(&partial, file));
@@ -98,11 +99,16 @@ pub fn write(out: &Path, file: &Path, description: &Description) -> Result<usize
 
 struct Writer {
     zip: ZipWriter<BufWriter<File>>,
+    /// The archive itself, which may lie in the folder: its device and inode.
+    own: (u64, u64),
 }
 
 impl Writer {
     fn create(file: &Path) -> io::Result<Self> {
-        Ok(Self { zip: ZipWriter::new(BufWriter::new(File::create(file)?)) })
+        let file = File::create(file)?;
+        let metadata = file.metadata()?;
+        let zip = ZipWriter::new(BufWriter::new(file));
+        Ok(Self { zip, own: (metadata.dev(), metadata.ino()) })
     }
 
     /// Parquet files and captures are large, and the former compressed already.
@@ -125,24 +131,26 @@ impl Writer {
         io::copy(&mut File::open(file)?, &mut self.zip).map(drop)
     }
 
-    /// A folder with all that is in it but for some files; links are left out.
-    fn folder(&mut self, name: &str, folder: &Path, without: &[&Path]) -> io::Result<()> {
+    /// A folder with all that is in it, but for the scenario and the archive itself; links are left out.
+    fn folder(&mut self, name: &str, folder: &Path) -> io::Result<()> {
         let mut entries: Vec<_> = fs::read_dir(folder)?.collect::<Result<_, _>>()?;
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let (path, kind) = (entry.path(), entry.file_type()?);
             let own = entry.file_name();
             let within = format!("{name}/{}", own.to_string_lossy());
-            if without.iter().any(|other| **other == path || other.as_os_str() == own) {
-                continue;
-            }
             if kind.is_dir() {
-                self.folder(&within, &path, without)?;
-            } else if kind.is_file() {
+                self.folder(&within, &path)?;
+            } else if kind.is_file() && own != SCENARIO && !self.is_own(&entry)? {
                 self.file(&within, &path)?;
             }
         }
         Ok(())
+    }
+
+    fn is_own(&self, entry: &fs::DirEntry) -> io::Result<bool> {
+        let metadata = entry.metadata()?;
+        Ok((metadata.dev(), metadata.ino()) == self.own)
     }
 
     fn finish(self) -> io::Result<()> {

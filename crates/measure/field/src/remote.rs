@@ -302,7 +302,8 @@ async fn deploy(
     program: &Program,
 ) -> Result<String, FieldError> {
     let (status, architecture) = shell(session, host, "uname -m", None).await?;
-    let architecture = architecture.trim().to_owned();
+    // Start-up files of the shell may have printed something before.
+    let architecture = architecture.lines().last().unwrap_or_default().trim().to_owned();
     let lacks =
         |lacks: String| FieldError::Lacks { node: host.node.clone(), lacks: one_line(&lacks) };
     if !status {

@@ -102,6 +102,19 @@ fn archive_is_a_process_run_crate() {
     assert_eq!(archive.runs[1], runs(1)[0]);
 }
 
+/// Written into the folder that it holds, under another name of that folder.
+#[test]
+fn archive_does_not_hold_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = records(folder.path());
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&out, &link).unwrap();
+    let file = link.join("all.zip");
+    assert_eq!(write(&out, &file, &Description::default()).unwrap(), 2);
+    let mut zip = ZipArchive::new(File::open(&file).unwrap()).unwrap();
+    assert!(zip.by_name("records/all.partial").is_err() && zip.by_name("records/all.zip").is_err());
+}
+
 #[test]
 fn archives_are_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
