@@ -6,10 +6,17 @@ use crate::{
     print::{print_json, print_text},
     text_table::TextTable,
 };
+use ::report::format;
 use clap::Args;
-use field::{ClockOffset, FieldError, Host, Hosts, Needs, Program, Surveyed, survey};
+use field::{
+    ClockOffset, FieldError, Host, Hosts, Needs, PathFound, Program, Survey, Surveyed, survey,
+};
+use scenario::{Flow, PathLimits};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 use units::{ClassifyFailure, FailureClass, text::printable};
 
 /// A clock that is off by more is worth a remark.
@@ -33,35 +40,49 @@ pub struct HostsArgs {
     /// Change a key of the scenario, as in `--set vars.rtt=20ms`. May be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Also send over each path that a flow takes, one after the other, for this time, as in 3s
+    #[arg(long, value_name = "TIME", requires = "scenario")]
+    measure: Option<units::Duration>,
     /// Print one JSON document instead of a table
     #[arg(long)]
     json: bool,
 }
 
+/// What a scenario asks for.
+#[derive(Default)]
+struct Asked {
+    /// Of each host.
+    needs: BTreeMap<String, Needs>,
+    /// The paths of flows, by the nodes at their ends. Of a sweep, what its first run asks for.
+    paths: BTreeMap<(String, String), Option<PathLimits>>,
+}
+
 pub fn run(args: &HostsArgs) -> Result<(), Failure> {
     let hosts = Hosts::read(&args.hosts).map_err(Failure::usage)?;
-    let needs = match &args.scenario {
-        Some(file) => needs(&hosts, file, &args.set)?,
-        None => BTreeMap::new(),
+    let asked = match &args.scenario {
+        Some(file) => Asked::read(&hosts, file, &args.set)?,
+        None => Asked::default(),
     };
+    let paths: Vec<_> = asked.paths.keys().filter(|_| args.measure.is_some()).cloned().collect();
+    let time = args.measure.map_or(std::time::Duration::ZERO, std::time::Duration::from);
     let own = std::env::current_exe().map_err(Failure::failed)?;
     let program = Program::of(&hosts, own).map_err(|error| failure(&error))?;
-    let found = survey(&hosts, program).map_err(Failure::failed)?;
+    let Survey { hosts: found, paths } =
+        survey(&hosts, program, &paths, time).map_err(Failure::failed)?;
     let lacking = |host: &Host, found: &Surveyed| {
-        needs.get(&host.node).map_or_else(Vec::new, |needs| needs.lacking(&found.facts))
+        asked.needs.get(&host.node).map_or_else(Vec::new, |needs| needs.lacking(&found.facts))
     };
     if args.json {
-        let all: Vec<Value> = found
-            .iter()
-            .map(|(host, found)| {
-                let lacking =
-                    found.as_ref().map_or_else(|_| Vec::new(), |found| lacking(host, found));
-                document(host, found, &lacking)
-            })
-            .collect();
-        print_json(&all);
+        let hosts = found.iter().map(|(host, found)| {
+            let lacking = found.as_ref().map_or_else(|_| Vec::new(), |found| lacking(host, found));
+            document(host, found, &lacking)
+        });
+        let paths = paths.iter().map(|path| path_document(path, &asked));
+        print_json(&json!({
+            "hosts": hosts.collect::<Vec<_>>(), "paths": paths.collect::<Vec<_>>(),
+        }));
     } else {
-        print_text(&table(&found, lacking));
+        print_text(&(table(&found, lacking) + &path_table(&paths, &asked)));
     }
     if let Some((_, Err(error))) = found.iter().find(|(_, found)| found.is_err()) {
         return Err(failure(error));
@@ -80,24 +101,82 @@ fn failure(error: &FieldError) -> Failure {
     Failure::new(error.failure_class(), error)
 }
 
-/// What all runs of a scenario need of each host.
-fn needs(
-    hosts: &Hosts,
-    file: &std::path::Path,
-    set: &[String],
-) -> Result<BTreeMap<String, Needs>, Failure> {
-    let scenario = scenario::load(file, set).map_err(Failure::usage)?;
-    let mut all: BTreeMap<String, Needs> = BTreeMap::new();
-    for run in &scenario.runs {
-        let misfits = hosts.misfits(run);
-        if !misfits.is_empty() {
-            return Err(Failure::usage(misfits.join("\n")));
+impl Asked {
+    /// Of all runs of a scenario.
+    fn read(hosts: &Hosts, file: &Path, set: &[String]) -> Result<Self, Failure> {
+        let scenario = scenario::load(file, set).map_err(Failure::usage)?;
+        let mut asked = Self::default();
+        for run in &scenario.runs {
+            let misfits = hosts.misfits(run);
+            if !misfits.is_empty() {
+                return Err(Failure::usage(misfits.join("\n")));
+            }
+            for (node, needs) in Needs::of(run) {
+                asked.needs.entry(node).or_default().add(&needs);
+            }
+            let routes = run.routes();
+            for hop in run.flows.iter().flat_map(Flow::hops) {
+                let ends = (hop.from.to_owned(), hop.to.to_owned());
+                let limits = || run.path_limits(&routes, hop.from, hop.to);
+                asked.paths.entry(ends).or_insert_with(limits);
+            }
         }
-        for (node, needs) in Needs::of(run) {
-            all.entry(node).or_default().add(&needs);
+        Ok(asked)
+    }
+
+    fn limits(&self, path: &PathFound) -> Option<PathLimits> {
+        self.paths.get(&(path.from.clone(), path.to.clone())).copied().flatten()
+    }
+}
+
+fn path_table(paths: &[PathFound], asked: &Asked) -> String {
+    if paths.is_empty() {
+        return String::new();
+    }
+    let mut table = TextTable::default();
+    table.left("path", 16);
+    table.right("round trip", 10);
+    table.right("asked", 9);
+    table.right("rate", 10);
+    table.right("asked", 10);
+    table.right("sent again", 10);
+    for path in paths {
+        let name = format!("{} to {}", path.from, path.to);
+        let limits = asked.limits(path);
+        let rtt = limits
+            .map_or("-".to_owned(), |it| format::milliseconds(it.base_rtt.as_secs_f64() * 1e6));
+        let rate = limits.and_then(|it| it.bottleneck);
+        let rate = rate.map_or("-".to_owned(), |rate| format::rate(rate.bps() as f64));
+        match &path.measured {
+            Ok(found) => {
+                let cells = vec![
+                    name,
+                    format::milliseconds(found.min_rtt_us.into()),
+                    rtt,
+                    format::rate(found.rate_bps as f64),
+                    rate,
+                    format::percent(found.resent),
+                ];
+                table.row(cells, String::new());
+            }
+            Err(error) => {
+                let none = || "-".to_owned();
+                table.row(vec![name, none(), rtt, none(), rate, none()], format!("  {error}"));
+            }
         }
     }
-    Ok(all)
+    "\n".to_owned() + &table.text()
+}
+
+fn path_document(path: &PathFound, asked: &Asked) -> Value {
+    let limits = asked.limits(path);
+    let measured = path.measured.as_ref().ok();
+    json!({
+        "from": path.from, "to": path.to, "measured": measured,
+        "asked_rtt_us": limits.map(|it| it.base_rtt.as_secs_f64() * 1e6),
+        "asked_rate_bps": limits.and_then(|it| it.bottleneck).map(units::Rate::bps),
+        "error": path.measured.as_ref().err().map(ToString::to_string),
+    })
 }
 
 fn table(

@@ -6,8 +6,9 @@ use crate::{
     sshd::{Hosts, processes_of},
 };
 use field::{FieldError, Program, Remote, Reservation};
+use host::Namespace;
 use std::{fs, future::Future, process::Command, time::Duration};
-use testkit::{draft::Draft, until};
+use testkit::{Measured, credible, draft::Draft, until};
 use tokio::runtime::Builder;
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -78,7 +79,7 @@ fn hosts_are_described_and_left_as_they_were() {
     let file = hosts.file(|_| String::new());
     let file = file.to_str().unwrap();
     let found = json(&["lab", "hosts", file, "--json"]);
-    for (host, node) in found.as_array().unwrap().iter().zip(["a", "b"]) {
+    for (host, node) in found["hosts"].as_array().unwrap().iter().zip(["a", "b"]) {
         assert_eq!(
             (&host["node"], &host["error"]),
             (&node.into(), &serde_json::Value::Null),
@@ -118,7 +119,10 @@ fn hosts_are_described_and_left_as_they_were() {
         "\nForceCommand sh -c 'echo Welcome to {x86_64}; echo; eval \"$SSH_ORIGINAL_COMMAND\"'\n";
     let quiet = fs::read_to_string(hosts.path("a.conf")).unwrap();
     fs::write(hosts.path("a.conf"), quiet + noisy).unwrap();
-    assert_eq!(json(&["lab", "hosts", file, "--json"])[0]["error"], serde_json::Value::Null);
+    assert_eq!(
+        json(&["lab", "hosts", file, "--json"])["hosts"][0]["error"],
+        serde_json::Value::Null
+    );
     until("the guards to end", || !is_left(&hosts));
     assert_eq!(settings(&hosts), before);
     until("sshd to end", || processes_of(hosts.folder.path()).is_empty());
@@ -261,4 +265,41 @@ fn every_end_puts_settings_back() {
         });
         until("the guards to end", || !is_left(&hosts));
     }
+}
+
+/// Over an emulated path of known rate and round trip.
+#[test]
+fn paths_between_hosts_are_measured() {
+    let _turn = one_of_two();
+    let draft = Draft::new("s", "")
+        .node("a", "tcp_wmem_max=16MB")
+        .node("b", "tcp_rmem_max=16MB")
+        .link("a", "b", "rate=50mbit delay=10ms")
+        .flow("a", "b", "bytes=1MB");
+    let run = scenario::Scenario::parse(&draft.to_string(), "s", &[""; 0]).unwrap().runs.remove(0);
+    credible(|| {
+        let wan = wan::Wan::up(&run).unwrap();
+        let namespace = |name: &str| {
+            let descriptor = wan.node(name).unwrap().namespace.descriptor();
+            let pid = std::process::id();
+            (name.to_owned(), Namespace::of_process(pid, descriptor).unwrap())
+        };
+        let hosts = Hosts::within(vec![namespace("a"), namespace("b")]);
+        let scenario = hosts.path("s.toml");
+        fs::write(&scenario, draft.to_string()).unwrap();
+        let address = |name: &str| format!("address = \"{}\"", wan.address(name).unwrap());
+        let file = hosts.file(address);
+        let words = ["lab", "hosts", file.to_str().unwrap(), scenario.to_str().unwrap()];
+        let shown = text(&call(&[&words[..], &["--measure", "3s"]].concat()).stdout);
+        assert!(shown.contains("a to b") && shown.contains("50 Mb/s"), "{shown}");
+        let found = call(&[&words[..], &["--measure", "3s", "--json"]].concat());
+        let found: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+        let path = &found["paths"][0];
+        assert!(path["error"].is_null(), "{path}");
+        let of = |key: &str| path["measured"][key].as_f64().unwrap();
+        let is_right = (0.8..1.0).contains(&(of("rate_bps") / 50e6))
+            && (20_000.0..26_000.0).contains(&of("min_rtt_us"));
+        let faults = wan.status().unwrap().health.faults();
+        Measured { wrong: (!is_right).then(|| path.to_string()).into_iter().collect(), faults }
+    });
 }

@@ -52,8 +52,12 @@ pub struct Hosts {
 
 impl Hosts {
     pub fn start(names: &[&str]) -> Self {
-        let namespaces =
-            names.iter().map(|name| ((*name).to_owned(), Namespace::new().unwrap())).collect();
+        let new = |name: &&str| ((*name).to_owned(), Namespace::new().unwrap());
+        Self::within(names.iter().map(new).collect())
+    }
+
+    /// In network namespaces that are there.
+    pub fn within(namespaces: Vec<(String, Namespace)>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let hosts = Self { folder, namespaces, _directory: SshdDirectory::make() };
         fs::create_dir_all(host::RUN_DIRECTORY).unwrap();

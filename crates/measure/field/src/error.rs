@@ -41,6 +41,14 @@ pub enum FieldError {
         /// Which, and why.
         what: String,
     },
+    /// A path to another host cannot be measured.
+    #[error("{node}: {why}")]
+    Path {
+        /// The node.
+        node: String,
+        /// Which path, and why.
+        why: String,
+    },
     /// The connection to its guard ended, or said nothing for too long.
     #[error("{node}: the guard is gone: {why}")]
     Gone {

@@ -5,6 +5,7 @@
 //! worker     answers the engine, and changes the host
 //! settings   what was changed, noted before
 //! lock       one experiment at a time
+//! path       what the path to another host gives
 //! facts      what kind of host it is
 //! ```
 //! The process that ssh starts is the keeper. It starts the worker and waits for its end, however that comes. Then it ends
@@ -12,6 +13,7 @@
 
 mod facts;
 mod lock;
+mod path;
 mod settings;
 mod worker;
 

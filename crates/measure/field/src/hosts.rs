@@ -5,7 +5,7 @@
 //! [[host]]
 //! node = "server"                  # of the scenario
 //! ssh = "alice@lab-a.example.org"  # as ssh(1) takes it
-//! address = "192.0.2.10"           # of the network under test; without it, what `ssh` names
+//! address = "192.0.2.10"           # in the network under test
 //! sudo = true                      # the guard runs as root, by sudo without a password
 //! directory = "/var/tmp/longhaul"  # for this program and its files
 //! ```

@@ -6,6 +6,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     io::{self, BufRead, Read},
+    net::{IpAddr, SocketAddr},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -45,6 +46,18 @@ pub enum Ask {
         /// Keys of sysctl(8), and values.
         settings: Vec<(String, String)>,
     },
+    /// Take one connection, and all that comes on it.
+    Serve {
+        /// From this address.
+        from: IpAddr,
+    },
+    /// Send as fast as it goes.
+    Send {
+        /// To a host that serves.
+        to: SocketAddr,
+        /// In milliseconds.
+        time_ms: u64,
+    },
     /// Nothing: the engine is there.
     Ping,
     /// Put everything back, and free the host.
@@ -74,6 +87,13 @@ pub enum Answer {
         /// In the order in which they were asked for.
         settings: Vec<Setting>,
     },
+    /// It takes a connection there.
+    Serves {
+        /// The port.
+        port: u16,
+    },
+    /// What came of sending.
+    Sent(PathMeasured),
     /// It is done.
     Done,
     /// It is not done, for this reason.
@@ -81,6 +101,17 @@ pub enum Answer {
         /// Why, and what to do.
         why: String,
     },
+}
+
+/// What a path gave to one TCP connection.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PathMeasured {
+    /// The shortest round trip, in microseconds.
+    pub min_rtt_us: u32,
+    /// The rate of acknowledged payload in the second half of the time, in bit/s.
+    pub rate_bps: u64,
+    /// The share of bytes that was sent again.
+    pub resent: f64,
 }
 
 /// A setting that was made.

@@ -5,13 +5,17 @@ use crate::{
     clock::{ClockOffset, Exchange},
     error::FieldError,
     hosts::{Host, Hosts},
-    message::{Answer, Ask, Facts, GREETING, Hello, LONGEST, Reservation, Setting, VERSION, line},
+    message::{
+        Answer, Ask, Facts, GREETING, Hello, LONGEST, PathMeasured, Reservation, Setting, VERSION,
+        line,
+    },
 };
 use openssh::{Child, ChildStdin, ChildStdout, KnownHosts, Session, SessionBuilder, Stdio};
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
     fs, io,
+    net::{IpAddr, SocketAddr},
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -202,6 +206,42 @@ impl Remote {
         match self.ask(&Ask::Ping).await? {
             Answer::Done => Ok(()),
             other => Err(self.unexpected(&format!("{other:?}"))),
+        }
+    }
+
+    /// Has it take one connection from an address; with the port.
+    ///
+    /// # Errors
+    /// It cannot listen, or the guard is gone.
+    pub async fn serve(&mut self, from: IpAddr) -> Result<u16, FieldError> {
+        match self.ask(&Ask::Serve { from }).await? {
+            Answer::Serves { port } => Ok(port),
+            other => Err(self.path_fails(&other)),
+        }
+    }
+
+    /// Has it send to a host that serves, as fast as it goes.
+    ///
+    /// # Errors
+    /// The host is not reached, or the guard is gone.
+    pub async fn send(
+        &mut self,
+        to: SocketAddr,
+        time: Duration,
+    ) -> Result<PathMeasured, FieldError> {
+        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        match self.ask(&Ask::Send { to, time_ms }).await? {
+            Answer::Sent(measured) => Ok(measured),
+            other => Err(self.path_fails(&other)),
+        }
+    }
+
+    fn path_fails(&self, answer: &Answer) -> FieldError {
+        match answer {
+            Answer::Failed { why } => {
+                FieldError::Path { node: self.host.node.clone(), why: one_line(why) }
+            }
+            other => self.unexpected(&format!("{other:?}")),
         }
     }
 

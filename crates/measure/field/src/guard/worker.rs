@@ -4,6 +4,7 @@
 use super::{
     State, facts,
     lock::{Lock, Taken},
+    path,
     settings::Settings,
 };
 use crate::message::{Answer, Ask, Hello, Reservation, VERSION, line, read_line};
@@ -101,6 +102,14 @@ impl Worker<'_> {
             Ask::Clock => clock(),
             Ask::Reserve { reservation, lease_ms } => self.reserve(&reservation, lease_ms),
             Ask::Set { settings } => self.set(&settings),
+            Ask::Serve { from } => match path::serve(from) {
+                Ok(port) => Answer::Serves { port },
+                Err(error) => failed(&format!("it cannot listen: {error}")),
+            },
+            Ask::Send { to, time_ms } => match path::send(to, Duration::from_millis(time_ms)) {
+                Ok(measured) => Answer::Sent(measured),
+                Err(error) => failed(&format!("the path to {to}: {error}")),
+            },
             Ask::Release => self.release(),
         }
     }
