@@ -18,7 +18,7 @@ use archive::Differences;
 use clap::ValueEnum;
 use experiment::{
     Method, Options, ReusePolicy,
-    archive::{Archive, SCENARIO},
+    archive::{Archive, WRITTEN},
     prepare_all,
 };
 use record::{RunResults, Summary, results::ScenarioResults};
@@ -292,7 +292,7 @@ fn run_loaded(args: RunArgs, loaded: Loaded, method: &dyn Method) -> Result<(), 
     let records = runs::run_all(&scenario.runs, method, &options)?;
     if let Some(text) = text {
         // For an archive. Without it nothing else is missing.
-        let _ = fs::write(out.join(SCENARIO), text);
+        let _ = fs::write(out.join(WRITTEN), text);
     }
     let differences = (!then.is_empty()).then(|| Differences::between(&then, &records));
     identical_repeats::warn_of_identical(&records);

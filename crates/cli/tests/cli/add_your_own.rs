@@ -80,10 +80,10 @@ fn check(overlay: &Overlay, line: &str, output: &Output) {
         let found = out.lines().find(|line| line.starts_with("lh_mine ")).expect("it is listed");
         assert!(found.contains("loaded, first") && found.ends_with("Mine"), "{found}");
     } else if line.contains("lab run") {
-        let records: Vec<_> = fs::read_dir(overlay.file("out/demo")).unwrap().flatten().collect();
+        let records = record::find_records(&overlay.file("out/demo")).unwrap();
         assert!(!records.is_empty(), "{}", text(&output.stderr));
         for folder in records {
-            assert_used(&Record::open(&folder.path()).unwrap());
+            assert_used(&Record::open(&folder).unwrap());
         }
     } else if line.contains("cc unload") {
         assert_eq!((out.as_str(), ours()), ("lh_mine\n", Vec::new()));
@@ -135,8 +135,8 @@ fn page_leads_from_a_file_to_a_simulation() {
         }
     }
     assert_eq!(followed, 2);
-    let mut records = fs::read_dir(folder.path().join("out/demo/sim")).unwrap().flatten();
-    let record = Record::open(&records.next().unwrap().path()).unwrap();
+    let records = record::find_records(&folder.path().join("out/demo/sim")).unwrap();
+    let record = Record::open(&records[0]).unwrap();
     let control = &record.manifest.congestion_controls["lh_mine"];
     assert_eq!(control.parameter_set.as_deref(), Some("first"));
     assert_eq!(control.file.as_ref().unwrap().name, "mine.h");

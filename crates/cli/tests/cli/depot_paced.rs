@@ -96,7 +96,21 @@ impl Depot {
         let mut command = Command::new(program);
         command.args(["depot", "--config", file.path()]).uid(NOBODY).gid(NOBODY);
         command.stdout(Stdio::null()).stderr(fs::File::create(log).unwrap());
-        let child = on(wan, "depot", || command.spawn().expect("a copy of the binary"));
+        // Another test's fork may have the copy open for writing still.
+        let is_busy =
+            |error: &std::io::Error| error.kind() == std::io::ErrorKind::ExecutableFileBusy;
+        let mut child = None;
+        until("the copy of the binary can be run", || {
+            let spawned = on(wan, "depot", || command.spawn());
+            match spawned {
+                Err(error) if is_busy(&error) => false,
+                spawned => {
+                    child = Some(spawned.expect("a copy of the binary"));
+                    true
+                }
+            }
+        });
+        let child = child.expect("it runs");
         let depot = Self { child, log: log.to_owned() };
         until("the depot is ready", || depot.said(&["ready"]));
         depot

@@ -186,7 +186,7 @@ fn ctrl_c_leaves_no_process_no_namespace_and_no_file() {
     let folder = run.folder.path();
     let left: Vec<_> =
         std::fs::read_dir(folder.join("out")).unwrap().map(|it| it.unwrap().file_name()).collect();
-    assert_eq!(left, ["sweep.jsonl"], "no half record");
+    assert_eq!(left, [".sweep.jsonl"], "no half record");
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), 1, "no working folder");
 }
 

@@ -67,7 +67,7 @@ fn killed_engine_is_continued_by_the_next() {
         thread::sleep(Duration::from_millis(20 + (state >> 33) % 500));
         engine.kill().unwrap();
         engine.wait().unwrap();
-        if out.join("sim/sweep.jsonl").exists() {
+        if out.join("sim/.sweep.jsonl").exists() {
             let status = status(&out);
             assert_eq!((&status["running"], count(&status, "running")), (&Value::Bool(false), 0));
         }
@@ -99,7 +99,7 @@ fn runs_are_listed_shown_stopped_and_continued() {
     let word = out.to_str().unwrap();
     let mut engine = start(&file, &out);
     until("a run is done", || {
-        out.join("sim/sweep.jsonl").exists() && count(&status(&out), "done") > 0
+        out.join("sim/.sweep.jsonl").exists() && count(&status(&out), "done") > 0
     });
     let running = status(&out);
     assert_eq!((&running["running"], &running["pid"]), (&Value::Bool(true), &engine.id().into()));

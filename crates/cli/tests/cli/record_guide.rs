@@ -115,9 +115,7 @@ fn follow(scenario: &str) -> (Vec<String>, Vec<Record>) {
         let output = longhaul().args(words).current_dir(&folder).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
-    let mut runs: Vec<_> =
-        fs::read_dir(at("out/NAME/sim")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    runs.sort();
+    let runs = record::find_records(&at("out/NAME/sim")).unwrap();
     symlink(&runs[0], at("RUN")).unwrap();
     for run in &runs {
         as_csv(&run.join("series.parquet"));

@@ -26,8 +26,10 @@ use std::{
 };
 use zip::{CompressionMethod, ZipArchive, ZipWriter, write::SimpleFileOptions};
 
-/// The scenario as it was written, in the folder of records and in an archive.
-pub const SCENARIO: &str = "scenario.toml";
+/// The scenario as it was written, in a folder of records; hidden there, since only records are looked for.
+pub const WRITTEN: &str = ".scenario.toml";
+/// The same in an archive.
+const SCENARIO: &str = "scenario.toml";
 const METADATA: &str = "ro-crate-metadata.json";
 const RECORDS: &str = "records";
 const MANIFEST: &str = "manifest.json";
@@ -71,7 +73,7 @@ pub fn write(out: &Path, file: &Path, description: &Description) -> Result<usize
         let within = folder.strip_prefix(out).unwrap_or(folder).to_owned();
         records.push((within, Record::results(folder)?.manifest));
     }
-    let scenario = out.join(SCENARIO);
+    let scenario = out.join(WRITTEN);
     let has_scenario = scenario.is_file();
     let metadata = crate_metadata::of(&records, has_scenario, description)?;
     let partial = file.with_extension("partial");
@@ -141,7 +143,7 @@ impl Writer {
             let within = format!("{name}/{}", own.to_string_lossy());
             if kind.is_dir() {
                 self.folder(&within, &path)?;
-            } else if kind.is_file() && own != SCENARIO && !self.is_own(&entry)? {
+            } else if kind.is_file() && own != WRITTEN && !self.is_own(&entry)? {
                 self.file(&within, &path)?;
             }
         }

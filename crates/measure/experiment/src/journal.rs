@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What happened to the runs of a scenario, in a file beside their records: `sweep.jsonl`, a JSON object in each line.
+//! What happened to the runs of a scenario, in a file beside their records: `.sweep.jsonl`, a JSON object in each line.
 //!
 //! The records decide what is run again. The journal tells what the engine did, also while it runs, and after it was killed: a line is
 //! written at once, and half a line at the end does not count.
@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-const NAME: &str = "sweep.jsonl";
+const NAME: &str = ".sweep.jsonl";
 /// A journal that is longer is begun anew, in bytes. What it said of earlier attempts is lost, and no record.
 const LONGEST: u64 = 64 << 20;
 /// For so long somebody who looks whether an engine is there may have the journal.

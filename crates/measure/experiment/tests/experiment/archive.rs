@@ -2,7 +2,7 @@
 //! Archives: written, read, damaged.
 
 use super::scripted::{Outcome, Scripted, run_into, runs};
-use longhaul_experiment::archive::{Archive, Description, SCENARIO, write};
+use longhaul_experiment::archive::{Archive, Description, WRITTEN, write};
 use serde_json::Value;
 use std::{
     fs::{self, File},
@@ -19,7 +19,7 @@ fn records(folder: &Path) -> PathBuf {
         _ => Outcome::Invalid,
     });
     run_into(&out, &runs(1), &method).unwrap();
-    fs::write(out.join(SCENARIO), "title = \"two variants\"\n").unwrap();
+    fs::write(out.join(WRITTEN), "title = \"two variants\"\n").unwrap();
     out
 }
 
@@ -88,10 +88,10 @@ fn archive_is_a_process_run_crate() {
         assert_eq!(action["error"].as_str(), (!is_valid).then_some("late"));
     }
     // Journal, logs and records that do not count are there, too.
-    for name in ["sweep.jsonl", "slow,r01/logs/server.log", ".failed/fast,r01.1/manifest.json"] {
+    for name in [".sweep.jsonl", "slow,r01/logs/server.log", ".failed/fast,r01.1/manifest.json"] {
         zip.by_name(&format!("records/scripted/{name}")).unwrap();
     }
-    assert_eq!(text(&file, SCENARIO), "title = \"two variants\"\n");
+    assert_eq!(text(&file, "scenario.toml"), "title = \"two variants\"\n");
     let archive = Archive::read(&file).unwrap();
     let ids: Vec<&str> = archive.runs.iter().map(|run| run.id.as_str()).collect();
     assert_eq!(
@@ -130,7 +130,7 @@ fn archives_are_refused_with_the_reason() {
     assert!(!folder.path().join("b.zip").exists() && !folder.path().join("b.partial").exists());
     // Cut short, or with changed bytes.
     let whole = fs::read(&file).unwrap();
-    assert!(Archive::is_one(&file) && !Archive::is_one(&out.join(SCENARIO)));
+    assert!(Archive::is_one(&file) && !Archive::is_one(&out.join(WRITTEN)));
     let damaged = folder.path().join("damaged.zip");
     let mut random = rand_of(7);
     for _ in 0..60 {

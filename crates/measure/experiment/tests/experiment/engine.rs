@@ -154,7 +154,7 @@ fn one_engine_at_a_time_runs_into_a_folder() {
     run_into(&out, &runs, &method).unwrap();
     assert_eq!((method.taken().len(), inner.taken().len()), (2, 0));
     // A journal that is gone or nonsense costs nothing but what it said.
-    fs::write(out.join("scripted/sweep.jsonl"), "nonsense\n{\"what\":\"step\"}\n\u{0}").unwrap();
+    fs::write(out.join("scripted/.sweep.jsonl"), "nonsense\n{\"what\":\"step\"}\n\u{0}").unwrap();
     let method = Scripted::new(1, |_, _| Outcome::Valid(1.0));
     run_into(&out, &runs, &method).unwrap();
     assert_eq!(method.taken(), [""; 0]);
