@@ -33,7 +33,7 @@ Examples:
 pub struct ArchiveArgs {
     /// Directory with records, as given to `lab run --out`
     directory: PathBuf,
-    /// The file [default: the directory's name with .crate.zip, beside it]
+    /// The file [default: the directory's name with .crate.zip, next to it]
     file: Option<PathBuf>,
     /// Licence of the records: its https address, or a text
     #[arg(long, value_name = "LICENCE")]

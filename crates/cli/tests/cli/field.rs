@@ -210,7 +210,7 @@ fn settings_are_read_back_and_put_back() {
         }
         remote.release().await.unwrap();
         assert_eq!(settings(&hosts), before);
-        // What somebody else has changed meanwhile stays.
+        // A setting that another program has changed since stays.
         remote.reserve(&reservation("third"), LEASE).await.unwrap();
         remote.set(other.clone()).await.unwrap();
         hosts.namespaces[0].1.set_sysctl(BUFFER, "4096 131072 5242880").unwrap();
@@ -254,7 +254,7 @@ fn every_end_puts_settings_back() {
                     }
                     kill(&[&keepers[..], &workers[..]].concat());
                     until("both to be gone", || !is_left(&hosts));
-                    assert_ne!(settings(&hosts), before, "nobody was left to put it back");
+                    assert_ne!(settings(&hosts), before, "no guard is left");
                     let next = reach(&hosts).await;
                     assert_eq!(next.put_back(), 2);
                 }

@@ -9,7 +9,7 @@
 //! ```
 //! Source: RO-Crate 1.1; Process Run Crate 0.5 (<https://w3id.org/ro/wfrun/process/0.5>).
 //!
-//! Threats, of an archive that comes from elsewhere. Only manifests and summaries are read from it, so many and each so long
+//! Threats: an archive of unknown origin. Only manifests and summaries are read from it, up to a number and a length
 //! (`MOST_RUNS`, `LONGEST`); nothing is unpacked, so names in it lead nowhere.
 
 mod crate_metadata;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! All runs of a scenario, each into a folder of its own. What is there already, as the scenario has
-//! it now, is not run again; what is there of the scenario as it was is replaced, each once its run has ended. A journal beside the
-//! records tells what happened (`journal`); after a kill the next engine goes on by the records.
+//! it now, is not run again; what is there of the scenario as it was is replaced, each once its run has ended. A journal next to the
+//! records says what happened (`journal`); after a kill the next engine continues by the records.
 //!
 //! Jobs take the next run from a queue and tell the caller's thread what happens; it alone watches and collects. Runs that
 //! disturb each other take one job. An error or a signal ends all jobs.

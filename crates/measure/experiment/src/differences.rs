@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// So many are listed.
+/// The most differences that are listed.
 const MOST: usize = 8;
 
 /// Where `now` differs from `before`, by keys, as in `links[0].forward.rate_bps: 10000000, was 20000000`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What happened to the runs of a scenario, in a file beside their records: `.sweep.jsonl`, a JSON object in each line.
+//! What happened to the runs of a scenario, in a file next to their records: `.sweep.jsonl`, a JSON object in each line.
 //!
-//! The records decide what is run again. The journal tells what the engine did, also while it runs, and after it was killed: a line is
+//! The records decide what is run again. The journal says what the engine did, also while it runs, and after it was killed: a line is
 //! written at once, and half a line at the end does not count.
 //!
 //! Threats. The file is in a folder of the user's; a damaged one costs its lines and nothing else. Only so much of it is read
@@ -22,9 +22,9 @@ use std::{
 };
 
 const NAME: &str = ".sweep.jsonl";
-/// A journal that is longer is begun anew, in bytes. What it said of earlier attempts is lost, and no record.
+/// A longer journal, in bytes, is emptied when the next engine begins. Earlier attempts are lost then, and no record.
 const LONGEST: u64 = 64 << 20;
-/// For so long somebody who looks whether an engine is there may have the journal.
+/// The longest time for which a look at the lock may hold it.
 const LOOKS: Duration = Duration::from_millis(200);
 
 /// A line of the journal.

@@ -7,7 +7,7 @@
 //!   record_directories   where records lie, and what makes one outdated
 //!   obstacles            what is in the way of runs, said at once
 //! capture                captures of nodes, as files in pcapng
-//! journal                what happened to runs, in a file beside the records
+//! journal                what happened to runs, in a file next to the records
 //!   sweep                how far runs are by that, for who looks
 //! precision              when repeats are enough
 //! archive                all records in one file, and read from one

@@ -128,7 +128,7 @@ impl WorkDirectory {
     }
 }
 
-/// Keeps the record of a run that does not count, before the run is tried again. Of each run so many are kept, then the last one is
+/// Keeps the record of a run that does not count, before the run is tried again. Up to five of each run are kept, then the last one is
 /// replaced.
 pub fn keep_failed(records: &Path, id: &str) -> Result<(), ExperimentError> {
     let record = records.join(id);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How far the runs of a scenario are, by the journal beside their records.
+//! How far the runs of a scenario are, by the journal next to their records.
 
 use crate::{
     journal::{Entry, OnRecord, Started, is_held, read_entries},

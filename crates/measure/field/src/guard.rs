@@ -102,7 +102,7 @@ fn keep(state: &State, directory: &Path) -> io::Result<()> {
 }
 
 fn work(state: &State, directory: &Path, keeper: Pid) -> io::Result<()> {
-    // Without its keeper nobody would put anything back after it.
+    // Without its keeper nothing would be put back after it.
     set_parent_process_death_signal(Some(Signal::TERM))?;
     if getppid() != Some(keeper) {
         return Err(io::Error::other("the keeper is gone"));

@@ -76,9 +76,10 @@ impl Hosts {
         settings_file::read(path, |document: Document| {
             let Document { ssh_config, binaries, host: hosts } = document;
             check(&hosts)?;
-            let beside = |file: PathBuf| path.parent().unwrap_or(Path::new("")).join(file);
-            let binaries = binaries.into_iter().map(|(name, file)| (name, beside(file))).collect();
-            Ok(Self { ssh_config: ssh_config.map(beside), binaries, hosts })
+            let next_to_it = |file: PathBuf| path.parent().unwrap_or(Path::new("")).join(file);
+            let binaries =
+                binaries.into_iter().map(|(name, file)| (name, next_to_it(file))).collect();
+            Ok(Self { ssh_config: ssh_config.map(next_to_it), binaries, hosts })
         })
     }
 

@@ -118,7 +118,7 @@ impl Remote {
                 return Err(no_guard(host, &said));
             }
         }
-        // Nobody reads what else it says, which may not hold it up.
+        // Further text is discarded, so that it does not block.
         tokio::spawn(async move { tokio::io::copy(&mut errors, &mut tokio::io::sink()).await });
         Ok(remote)
     }

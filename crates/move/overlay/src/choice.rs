@@ -62,7 +62,7 @@ pub struct Claim {
 /// A route that may be taken.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
-    /// Tells it apart from the others: its chain as text, empty for the direct one; then, if this host does not send as usual, a
+    /// Unique among the candidates: its chain as text, empty for the direct one; then, if this host does not send as usual, a
     /// semicolon and how.
     pub key: String,
     /// Its connections, from the client.

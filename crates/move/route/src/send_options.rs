@@ -12,7 +12,7 @@ const SEVERAL: u8 = 4;
 const MOST_CONTROLS: usize = 2;
 /// Congestion controls that pace and that keep their rate when few packets are lost.
 const BEAR_LOSS: [&str; 2] = ["bbr", "lh_bbr"];
-/// Tried by no one: at best as fast as others on the paths that longhaul is for.
+/// Never an alternative: at best as fast as the others on long paths.
 const LEFT_OUT: [&str; 1] = ["reno"];
 /// The word for pacing in [`Display`](fmt::Display).
 const PACED: &str = "paced";

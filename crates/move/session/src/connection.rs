@@ -31,7 +31,7 @@ impl SessionDialer {
         Self { dialer: FirstHopDialer::new(options.ca.clone()), options: options.clone() }
     }
 
-    /// A connection to the first hop of a route, of which so many are used at once.
+    /// A connection to the first hop of a route, one of `connections` at once.
     pub(crate) async fn connect(
         &self,
         route: &Route,

@@ -47,7 +47,7 @@ impl Lock {
                 let mut text = Vec::new();
                 file.take(LONGEST).read_to_end(&mut text)?;
                 let unknown = || Reservation {
-                    owner: "somebody".to_owned(),
+                    owner: "another user".to_owned(),
                     title: String::new(),
                     until_s: 0,
                 };
