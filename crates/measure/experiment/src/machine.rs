@@ -6,19 +6,8 @@ use std::{collections::BTreeMap, process::Command};
 
 /// This machine.
 pub fn describe() -> Machine {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let field = |text: &str, key: &str| {
-        let line = text.lines().find(|line| line.starts_with(key))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    };
-    let memory_kb = field(&read("/proc/meminfo"), "MemTotal")
-        .and_then(|value| value.split(' ').next()?.parse::<u64>().ok());
-    Machine {
-        kernel: host::sysctl::read("kernel.osrelease").unwrap_or_default(),
-        cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".into()),
-        cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
-        memory_bytes: memory_kb.unwrap_or_default() * 1024,
-    }
+    let host::Machine { kernel, cpu, cores, memory_bytes } = host::Machine::this();
+    Machine { kernel, cpu, cores, memory_bytes }
 }
 
 /// The versions of the programs that take part, as they print them, and longhaul's own.

@@ -8,6 +8,7 @@ pub mod ethtool;
 pub mod iproute;
 mod lack;
 mod mac;
+mod machine;
 mod namespace;
 mod nftables;
 mod own_address;
@@ -33,6 +34,7 @@ pub use device::{Device, DeviceHandle, Qdisc, device_names, receive_drops, trans
 pub use iproute::IprouteError;
 pub use lack::Lack;
 pub use mac::Mac;
+pub use machine::Machine;
 pub use namespace::Namespace;
 pub use nftables::{Nftables, NftablesError};
 pub use own_address::is_own_address;

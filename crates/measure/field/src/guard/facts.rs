@@ -2,6 +2,7 @@
 //! What kind of host this is.
 
 use crate::message::Facts;
+use host::Machine;
 use std::{env, fs, path::Path};
 
 /// Programs that experiments use.
@@ -9,26 +10,21 @@ const PROGRAMS: [&str; 5] = ["curl", "wget", "aria2c", "nginx", "tc"];
 
 /// Of this host, with room in a directory.
 pub fn of_this_host(directory: &Path) -> Facts {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let field = |text: &str, key: &str| {
-        let line = text.lines().find(|line| line.starts_with(key))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    };
+    let Machine { kernel, cpu, cores, memory_bytes } = Machine::this();
+    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let uname = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
-    let memory = field(&read("/proc/meminfo"), "MemTotal");
-    let kilobytes = memory.and_then(|it| it.split(' ').next()?.parse::<u64>().ok());
     let controls = host::sysctl::available_congestion_controls().unwrap_or_default();
     let room = rustix::fs::statvfs(directory).ok();
     let found = |name: &&str| Some(((*name).to_owned(), program(name)?));
     Facts {
         name: text(uname.nodename()),
-        kernel: text(uname.release()),
+        kernel,
         architecture: text(uname.machine()),
-        cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".to_owned()),
-        cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
-        memory_bytes: kilobytes.unwrap_or_default() * 1024,
-        boot_id: read("/proc/sys/kernel/random/boot_id").trim().to_owned(),
+        cpu,
+        cores,
+        memory_bytes,
+        boot_id: boot_id.trim().to_owned(),
         is_root: rustix::process::geteuid().is_root(),
         congestion_controls: controls.split_whitespace().map(str::to_owned).collect(),
         programs: PROGRAMS.iter().filter_map(found).collect(),
