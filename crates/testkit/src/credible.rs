@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Measurements over the emulator, repeated where it did not keep up.
 
+use std::{thread, time::Duration};
+
 /// What came out of a measurement.
 pub struct Measured {
     /// What is not as it should be.
@@ -9,15 +11,21 @@ pub struct Measured {
     pub faults: Vec<String>,
 }
 
+/// The pauses before further tries, in seconds: a machine is held up for moments, or for minutes.
+const PAUSES: [u64; 6] = [0, 2, 10, 30, 60, 60];
+
 /// Measures until nothing is wrong. Something wrong fails at once where the emulator reports no fault of
-/// its own; what keeps it from keeping up is often gone a moment later, so it has four more tries.
+/// its own, and after the last try.
 pub fn credible(measure: impl Fn() -> Measured) {
-    for tries_left in (0..5).rev() {
+    let mut pauses = PAUSES.into_iter();
+    loop {
         let Measured { wrong, faults } = measure();
         if wrong.is_empty() {
             return;
         }
-        assert!(!faults.is_empty() && tries_left > 0, "{wrong:#?}\nand the emulator: {faults:#?}");
-        println!("measured again: {wrong:#?}\nbecause {faults:#?}");
+        let pause = pauses.next().filter(|_| !faults.is_empty());
+        let Some(pause) = pause else { panic!("{wrong:#?}\nand the emulator: {faults:#?}") };
+        println!("measured again after {pause} s: {wrong:#?}\nbecause {faults:#?}");
+        thread::sleep(Duration::from_secs(pause));
     }
 }

@@ -218,7 +218,8 @@ impl Connection {
         Ok(())
     }
 
-    /// When the depot's kernel has had all that was sent.
+    /// When the depot's kernel has had all that was sent. A request that comes before that is known began earlier:
+    /// it is read at once, since its client may be about to judge what it got.
     async fn taken(&self) -> Unasked {
         for _ in 0..200 {
             let mut queued: libc::c_int = 0;
@@ -228,7 +229,9 @@ impl Connection {
             if asked == 0 && queued == 0 {
                 return Unasked::Since(Instant::now());
             }
-            sleep(Duration::from_millis(5)).await;
+            if timeout(Duration::from_millis(5), self.stream.readable()).await.is_ok() {
+                break;
+            }
         }
         Unasked::UnderWay
     }
