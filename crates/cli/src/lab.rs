@@ -54,6 +54,9 @@ pub enum Command {
         /// How to run the scenario [default: emu; of an archive: as it was run]
         #[arg(long, value_enum)]
         method: Option<MethodArg>,
+        /// Hosts (TOML) that are the scenario's nodes, for --method field. See docs/field.md.
+        #[arg(long, value_name = "FILE")]
+        hosts: Option<PathBuf>,
     },
     /// Check a scenario file and list its runs.
     #[command(after_help = CHECK_EXAMPLES)]
@@ -63,6 +66,9 @@ pub enum Command {
         /// Also check that this method supports everything in the scenario.
         #[arg(long, value_enum)]
         method: Option<MethodArg>,
+        /// Hosts (TOML) that are the scenario's nodes, for --method field. They are reached, and not changed.
+        #[arg(long, value_name = "FILE", requires = "method")]
+        hosts: Option<PathBuf>,
         /// Accept this congestion control, which only the kernel of another machine has. May be repeated.
         #[arg(long, value_name = "NAME", conflicts_with = "method")]
         allow_cc: Vec<String>,
@@ -154,6 +160,8 @@ pub enum MethodArg {
     Sim,
     /// Closed forms from the literature: each flow's goodput, or why no form is for it.
     Model,
+    /// Real programs on real hosts, which --hosts names.
+    Field,
 }
 
 impl MethodArg {
@@ -163,23 +171,30 @@ impl MethodArg {
             Self::Emu => "emu",
             Self::Sim => "sim",
             Self::Model => "model",
+            Self::Field => "field",
         }
     }
 
-    fn method(self) -> Result<Box<dyn Method>, Failure> {
+    /// `hosts` is for the method that is on real hosts.
+    fn method(self, hosts: Option<&Path>) -> Result<Box<dyn Method>, Failure> {
+        if hosts.is_some() && self != Self::Field {
+            return Err(Failure::usage("--hosts is for --method field"));
+        }
         Ok(match self {
             Self::Emu => Box::new(runs::emulation()?),
             Self::Sim => Box::new(sim::Simulated),
             Self::Model => Box::new(model::Modelled),
+            Self::Field => Box::new(hosts::field(hosts)?),
         })
     }
 }
 
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Run { args, method } => {
+        Command::Run { args, method, hosts } => {
             let loaded = load(&args, method)?;
-            let method = method.or(loaded.method).unwrap_or(MethodArg::Emu).method()?;
+            let method = method.or(loaded.method).unwrap_or(MethodArg::Emu);
+            let method = method.method(hosts.as_deref())?;
             run_loaded(args, loaded, &*method)
         }
         Command::List(args) => sweeps::list(&args),
@@ -193,10 +208,10 @@ pub fn run(command: Command) -> Result<(), Failure> {
         }
         Command::Export(args) => export::run(&args),
         Command::Compare(args) => compare::run(&args),
-        Command::Check { file, method, allow_cc, set, json } => {
+        Command::Check { file, method, hosts, allow_cc, set, json } => {
             let scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
             match method {
-                Some(method) => check_method(&scenario, &*method.method()?)?,
+                Some(method) => check_method(&scenario, &*method.method(hosts.as_deref())?)?,
                 None => experiment::check_congestion_controls(&scenario.runs, &allow_cc)?,
             }
             for warning in ::lab::small_buffers(&scenario.runs) {
@@ -324,6 +339,10 @@ fn run_loaded(args: RunArgs, loaded: Loaded, method: &dyn Method) -> Result<(), 
     let of_flows =
         results.medians.iter().map(|cell| (cell.variant.as_deref(), cell.runs + unpredicted(cell)));
     let of_traffic = results.traffic.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
+    let left = method.left_changed();
+    if !left.is_empty() {
+        return Err(Failure::failed(left.join("\n")));
+    }
     runs::check(&results.runs, of_flows.chain(of_traffic))
 }
 

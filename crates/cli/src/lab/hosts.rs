@@ -9,13 +9,13 @@ use crate::{
 use ::report::format;
 use clap::Args;
 use field::{
-    ClockOffset, FieldError, Host, Hosts, Needs, PathFound, Program, Survey, Surveyed, survey,
+    ClockOffset, Field, FieldError, Host, Hosts, Needs, Path, PathFound, PathMeasured, Program,
+    Survey, Surveyed, survey,
 };
-use scenario::{Flow, PathLimits};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::{Path as FilePath, PathBuf},
 };
 use units::{ClassifyFailure, FailureClass, text::printable};
 
@@ -27,7 +27,7 @@ Examples:
   longhaul lab hosts hosts.toml
   longhaul lab hosts hosts.toml scenarios/demo.toml --json";
 
-/// Reach the hosts of an experiment by ssh, and show what they are and what a scenario lacks there. See docs/lab.md.
+/// Reach the hosts of an experiment by ssh, and show what they are and what a scenario lacks there. See docs/field.md.
 ///
 /// Copies this program to each host, unless it is there, and asks its guard. No setting is changed.
 #[derive(Args)]
@@ -53,8 +53,18 @@ pub struct HostsArgs {
 struct Asked {
     /// Of each host.
     needs: BTreeMap<String, Needs>,
-    /// The paths of flows, by the nodes at their ends. Of a sweep, what its first run asks for.
-    paths: BTreeMap<(String, String), Option<PathLimits>>,
+    /// The paths of flows and traffic. Of a sweep, what its first run asks for.
+    paths: Vec<Path>,
+}
+
+/// The method by which scenarios run on hosts.
+pub fn field(hosts: Option<&FilePath>) -> Result<Field, Failure> {
+    let hosts = hosts.ok_or_else(|| {
+        Failure::usage("--method field: name the hosts with --hosts FILE (docs/field.md)")
+    })?;
+    let hosts = Hosts::read(hosts).map_err(Failure::usage)?;
+    let own = std::env::current_exe().map_err(Failure::failed)?;
+    Field::reach(hosts, own).map_err(|error| failure(&error))
 }
 
 pub fn run(args: &HostsArgs) -> Result<(), Failure> {
@@ -63,12 +73,14 @@ pub fn run(args: &HostsArgs) -> Result<(), Failure> {
         Some(file) => Asked::read(&hosts, file, &args.set)?,
         None => Asked::default(),
     };
-    let paths: Vec<_> = asked.paths.keys().filter(|_| args.measure.is_some()).cloned().collect();
-    let time = args.measure.map_or(std::time::Duration::ZERO, std::time::Duration::from);
+    let (paths, time) = match args.measure {
+        Some(time) => (&asked.paths[..], time.into()),
+        None => (&[][..], std::time::Duration::ZERO),
+    };
     let own = std::env::current_exe().map_err(Failure::failed)?;
     let program = Program::of(&hosts, own).map_err(|error| failure(&error))?;
     let Survey { hosts: found, paths } =
-        survey(&hosts, program, &paths, time).map_err(Failure::failed)?;
+        survey(&hosts, program, paths, time).map_err(Failure::failed)?;
     let lacking = |host: &Host, found: &Surveyed| {
         asked.needs.get(&host.node).map_or_else(Vec::new, |needs| needs.lacking(&found.facts))
     };
@@ -77,12 +89,12 @@ pub fn run(args: &HostsArgs) -> Result<(), Failure> {
             let lacking = found.as_ref().map_or_else(|_| Vec::new(), |found| lacking(host, found));
             document(host, found, &lacking)
         });
-        let paths = paths.iter().map(|path| path_document(path, &asked));
+        let paths = paths.iter().map(path_document);
         print_json(&json!({
             "hosts": hosts.collect::<Vec<_>>(), "paths": paths.collect::<Vec<_>>(),
         }));
     } else {
-        print_text(&(table(&found, lacking) + &path_table(&paths, &asked)));
+        print_text(&(table(&found, lacking) + &path_table(&paths)));
     }
     if let Some((_, Err(error))) = found.iter().find(|(_, found)| found.is_err()) {
         return Err(failure(error));
@@ -103,7 +115,7 @@ fn failure(error: &FieldError) -> Failure {
 
 impl Asked {
     /// Of all runs of a scenario.
-    fn read(hosts: &Hosts, file: &Path, set: &[String]) -> Result<Self, Failure> {
+    fn read(hosts: &Hosts, file: &FilePath, set: &[String]) -> Result<Self, Failure> {
         let scenario = scenario::load(file, set).map_err(Failure::usage)?;
         let mut asked = Self::default();
         for run in &scenario.runs {
@@ -114,68 +126,54 @@ impl Asked {
             for (node, needs) in Needs::of(run) {
                 asked.needs.entry(node).or_default().add(&needs);
             }
-            let routes = run.routes();
-            for hop in run.flows.iter().flat_map(Flow::hops) {
-                let ends = (hop.from.to_owned(), hop.to.to_owned());
-                let limits = || run.path_limits(&routes, hop.from, hop.to);
-                asked.paths.entry(ends).or_insert_with(limits);
+            for path in Path::all(run) {
+                let is_same = |it: &Path| (&it.from, &it.to) == (&path.from, &path.to);
+                if !asked.paths.iter().any(is_same) {
+                    asked.paths.push(path);
+                }
             }
         }
         Ok(asked)
     }
-
-    fn limits(&self, path: &PathFound) -> Option<PathLimits> {
-        self.paths.get(&(path.from.clone(), path.to.clone())).copied().flatten()
-    }
 }
 
-fn path_table(paths: &[PathFound], asked: &Asked) -> String {
+fn path_table(paths: &[PathFound]) -> String {
     if paths.is_empty() {
         return String::new();
     }
     let mut table = TextTable::default();
     table.left("path", 16);
-    table.right("round trip", 10);
-    table.right("asked", 9);
-    table.right("rate", 10);
-    table.right("asked", 10);
-    table.right("sent again", 10);
-    for path in paths {
-        let name = format!("{} to {}", path.from, path.to);
-        let limits = asked.limits(path);
-        let rtt = limits
-            .map_or("-".to_owned(), |it| format::milliseconds(it.base_rtt.as_secs_f64() * 1e6));
-        let rate = limits.and_then(|it| it.bottleneck);
-        let rate = rate.map_or("-".to_owned(), |rate| format::rate(rate.bps() as f64));
-        match &path.measured {
-            Ok(found) => {
-                let cells = vec![
-                    name,
-                    format::milliseconds(found.min_rtt_us.into()),
-                    rtt,
-                    format::rate(found.rate_bps as f64),
-                    rate,
-                    format::percent(found.resent),
-                ];
-                table.row(cells, String::new());
-            }
-            Err(error) => {
-                let none = || "-".to_owned();
-                table.row(vec![name, none(), rtt, none(), rate, none()], format!("  {error}"));
-            }
-        }
+    for (name, width) in [("round trip", 10), ("rate", 10), ("loss", 8)] {
+        table.right(name, width);
+        table.right("asked", width);
+    }
+    let none = || "-".to_owned();
+    let rate = |bps: Option<u64>| bps.map_or_else(none, |bps| format::rate(bps as f64));
+    for PathFound { path, measured } in paths {
+        let found = measured.as_ref().ok();
+        let rtt = found.map_or_else(none, |it| format::milliseconds(it.min_rtt_us.into()));
+        let loss = found.and_then(PathMeasured::loss).map_or_else(none, format::percent);
+        let cells = vec![
+            format!("{} to {}", path.from, path.to),
+            rtt,
+            format::milliseconds(path.rtt_us),
+            rate(found.and_then(|it| it.rate_bps)),
+            rate(path.rate_bps),
+            loss,
+            format::percent(path.loss),
+        ];
+        let error = measured.as_ref().err().map_or_else(String::new, |error| format!("  {error}"));
+        table.row(cells, error);
     }
     "\n".to_owned() + &table.text()
 }
 
-fn path_document(path: &PathFound, asked: &Asked) -> Value {
-    let limits = asked.limits(path);
-    let measured = path.measured.as_ref().ok();
+fn path_document(found: &PathFound) -> Value {
+    let PathFound { path, measured } = found;
     json!({
-        "from": path.from, "to": path.to, "measured": measured,
-        "asked_rtt_us": limits.map(|it| it.base_rtt.as_secs_f64() * 1e6),
-        "asked_rate_bps": limits.and_then(|it| it.bottleneck).map(units::Rate::bps),
-        "error": path.measured.as_ref().err().map(ToString::to_string),
+        "from": path.from, "to": path.to, "measured": measured.as_ref().ok().map(|it| path.on_record(it)),
+        "asked_rtt_us": path.rtt_us, "asked_rate_bps": path.rate_bps, "asked_loss": path.loss,
+        "error": measured.as_ref().err().map(ToString::to_string),
     })
 }
 
@@ -193,13 +191,13 @@ fn table(
     for (host, found) in all {
         let (cells, texts) = match found {
             Ok(found) => {
-                let Surveyed { facts, clock, .. } = found;
+                let Surveyed { facts, clocks, .. } = found;
                 let cells = vec![
                     host.node.clone(),
                     printable(&facts.name, 40),
                     printable(&facts.kernel, 40),
                     format!("{} x {}", facts.cores, printable(&facts.architecture, 20)),
-                    format!("{:.1} ms", clock.ahead_ns as f64 / 1e6),
+                    format!("{:.1} ms", clocks.realtime.ahead_ns as f64 / 1e6),
                 ];
                 (cells, [remarks_of(found), lacking(host, found)].concat())
             }
@@ -217,7 +215,7 @@ fn table(
 }
 
 fn remarks_of(found: &Surveyed) -> Vec<String> {
-    let ClockOffset { ahead_ns, error } = found.clock;
+    let ClockOffset { ahead_ns, error } = found.clocks.realtime;
     let mut remarks = Vec::new();
     if ahead_ns.unsigned_abs() > NOTABLE_NS {
         let seconds = ahead_ns as f64 / 1e9;
@@ -236,8 +234,8 @@ fn remarks_of(found: &Surveyed) -> Vec<String> {
 fn document(host: &Host, found: &Result<Surveyed, FieldError>, lacking: &[String]) -> Value {
     match found {
         Ok(found) => json!({
-            "node": host.node, "ssh": host.ssh, "facts": found.facts, "clock_ahead_ns": found.clock.ahead_ns,
-            "clock_error_ns": found.clock.error.as_nanos() as u64, "put_back": found.put_back, "lacking": lacking, "error": null,
+            "node": host.node, "ssh": host.ssh, "facts": found.facts, "clock_ahead_ns": found.clocks.realtime.ahead_ns,
+            "clock_error_ns": found.clocks.realtime.error.as_nanos() as u64, "put_back": found.put_back, "lacking": lacking, "error": null,
         }),
         Err(error) => json!({
             "node": host.node, "ssh": host.ssh, "facts": null, "lacking": [], "error": error.to_string(),

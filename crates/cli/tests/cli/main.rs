@@ -24,6 +24,8 @@ mod emulated;
 mod export;
 mod failover;
 mod field;
+mod field_faults;
+mod field_runs;
 mod figure;
 mod figure_09;
 mod figures_guide;

@@ -6,8 +6,24 @@ use record::{Manifest, SCHEMA, manifest};
 use scenario::Run;
 use std::time::SystemTime;
 
+/// By which method a record is, and by which sources ([`Method`]).
+#[derive(Debug, Clone, Copy)]
+pub struct MadeBy<'m> {
+    /// The method's name.
+    pub name: &'m str,
+    /// The hash of the sources that decide its figures.
+    pub sources: &'m str,
+}
+
+impl MadeBy<'static> {
+    /// By a method of this program.
+    pub fn method(method: &dyn Method) -> Self {
+        Self { name: method.name(), sources: method.source_hash() }
+    }
+}
+
 /// The manifest of a valid run, without the values that only its method knows.
-pub fn of(run: &Run, method: &dyn Method, command: &[String], started: SystemTime) -> Manifest {
+pub fn of(run: &Run, by: MadeBy<'_>, command: &[String], started: SystemTime) -> Manifest {
     let references = run.references.iter();
     Manifest {
         schema: SCHEMA,
@@ -22,11 +38,11 @@ pub fn of(run: &Run, method: &dyn Method, command: &[String], started: SystemTim
         point: run.point.iter().map(|s| (s.key.clone(), s.value.clone())).collect(),
         repeat: run.repeat,
         seed: run.seed,
-        method: method.name().to_owned(),
+        method: by.name.to_owned(),
         command: command.to_vec(),
         started: humantime::format_rfc3339_seconds(started).to_string(),
         versions: machine::versions(std::iter::empty()),
-        sources: Some(method.source_hash().to_owned()),
+        sources: Some(by.sources.to_owned()),
         machine: Some(machine::describe()),
         nodes: [].into(),
         congestion_controls: [].into(),
@@ -39,6 +55,8 @@ pub fn of(run: &Run, method: &dyn Method, command: &[String], started: SystemTim
         valid: true,
         invalid_reasons: Vec::new(),
         emulator: None,
+        hosts: [].into(),
+        paths: Vec::new(),
         simulator: None,
         captures: Vec::new(),
         scenario: serde_json::to_value(run).expect("a run is plain data"),

@@ -48,6 +48,11 @@ pub trait Method: Debug + Sync {
         true
     }
 
+    /// What could not be put back on hosts after runs, and what to do by hand.
+    fn left_changed(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Takes one run from its start to a record.
     ///
     /// # Errors

@@ -11,6 +11,12 @@ pub struct Exchange {
     pub answered: i64,
 }
 
+/// This host's monotonic clock, in nanoseconds.
+pub fn monotonic_ns() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
 /// How far a clock is ahead of this host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockOffset {
@@ -18,6 +24,15 @@ pub struct ClockOffset {
     pub ahead_ns: i64,
     /// It is wrong by this at most: half the round trip of the exchange that it is from.
     pub error: Duration,
+}
+
+/// How far a host's clocks are ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clocks {
+    /// That of the calendar.
+    pub realtime: ClockOffset,
+    /// The monotonic one, which is never set.
+    pub monotonic: ClockOffset,
 }
 
 impl ClockOffset {

@@ -2,6 +2,7 @@
 //! What goes wrong with hosts.
 
 use crate::message::Reservation;
+use experiment::ExperimentError;
 use units::{ClassifyFailure, FailureClass};
 
 /// What went wrong with a host.
@@ -49,6 +50,14 @@ pub enum FieldError {
         /// Which path, and why.
         why: String,
     },
+    /// Its part of a run did not take place.
+    #[error("{node}: {why}")]
+    Part {
+        /// The node.
+        node: String,
+        /// Why.
+        why: String,
+    },
     /// The connection to its guard ended, or said nothing for too long.
     #[error("{node}: the guard is gone: {why}")]
     Gone {
@@ -65,7 +74,10 @@ pub enum FieldError {
         /// What.
         what: String,
     },
-    /// This host's own program cannot be read.
+    /// The hosts do not fit the scenario.
+    #[error("{0}")]
+    Misfit(String),
+    /// A file of this host cannot be read or written.
     #[error("{0}")]
     Own(String),
 }
@@ -74,7 +86,14 @@ impl ClassifyFailure for FieldError {
     fn failure_class(&self) -> FailureClass {
         match self {
             Self::Lacks { .. } => FailureClass::Lacks,
+            Self::Misfit(_) => FailureClass::Usage,
             _ => FailureClass::Failed,
         }
+    }
+}
+
+impl From<FieldError> for ExperimentError {
+    fn from(error: FieldError) -> Self {
+        Self::OfMethod(Box::new(error))
     }
 }

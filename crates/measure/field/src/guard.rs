@@ -5,6 +5,7 @@
 //! worker     answers the engine, and changes the host
 //! settings   what was changed, noted before
 //! lock       one experiment at a time
+//! parts      parts of runs, and their records on the way to the engine
 //! path       what the path to another host gives
 //! facts      what kind of host it is
 //! ```
@@ -13,6 +14,7 @@
 
 mod facts;
 mod lock;
+mod parts;
 mod path;
 mod settings;
 mod worker;
@@ -80,6 +82,7 @@ fn keep(state: &State, directory: &Path) -> io::Result<()> {
         .arg(directory)
         .arg(WORKER)
         .arg(getpid().as_raw_nonzero().get().to_string())
+        .env("PATH", facts::search_path())
         .stdin(Stdio::inherit())
         .stdout(Stdio::inherit())
         .spawn()?;
@@ -94,6 +97,9 @@ fn keep(state: &State, directory: &Path) -> io::Result<()> {
         }
     };
     end_children();
+    // Gone, unless the worker was killed.
+    let own = getpid().as_raw_nonzero().get();
+    let _ = fs::remove_dir_all(parts::work_folder(directory, own));
     let left = Settings::open(state)?.put_back();
     if let Some(why) = left.failures.first() {
         return Err(io::Error::other(why.clone()));
@@ -107,7 +113,7 @@ fn work(state: &State, directory: &Path, keeper: Pid) -> io::Result<()> {
     if getppid() != Some(keeper) {
         return Err(io::Error::other("the keeper is gone"));
     }
-    worker::run(state, directory)
+    worker::run(state, directory, keeper.as_raw_nonzero().get())
 }
 
 /// Ends all processes below this one, also those that have detached themselves.

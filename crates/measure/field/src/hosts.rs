@@ -18,11 +18,18 @@ use std::{
     net::IpAddr,
     path::{Path, PathBuf},
 };
+use units::{Duration, Probability};
 
 /// The most hosts of an experiment.
 const MOST: usize = 100;
 /// Where this program and its files go.
 const DIRECTORY: &str = "/var/tmp/longhaul";
+/// By which share a path may differ from what is asked for.
+const DEVIATION: f64 = 0.1;
+/// How long a path is measured.
+const MEASURE: Duration = Duration::from_secs(1);
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// A machine of an experiment.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -47,12 +54,16 @@ fn directory() -> PathBuf {
 }
 
 /// The machines of an experiment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Hosts {
     /// Settings of ssh in place of the user's.
     pub ssh_config: Option<PathBuf>,
     /// This program for other processors, by their names (`uname -m`).
     pub binaries: BTreeMap<String, PathBuf>,
+    /// By which share of what a scenario asks for a path may differ from it in a valid run.
+    pub deviation: f64,
+    /// How long each path is measured before a run.
+    pub measure: Duration,
     /// At least one.
     pub hosts: Vec<Host>,
 }
@@ -64,6 +75,10 @@ struct Document {
     #[serde(default)]
     binaries: BTreeMap<String, PathBuf>,
     #[serde(default)]
+    deviation: Option<Probability>,
+    #[serde(default)]
+    measure: Option<Duration>,
+    #[serde(default)]
     host: Vec<Host>,
 }
 
@@ -74,12 +89,18 @@ impl Hosts {
     /// The text names the file, and the line if a single line is wrong.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         settings_file::read(path, |document: Document| {
-            let Document { ssh_config, binaries, host: hosts } = document;
+            let Document { ssh_config, binaries, deviation, measure, host: hosts } = document;
             check(&hosts)?;
+            let measure = measure.unwrap_or(MEASURE);
+            if !(SHORTEST..=LONGEST).contains(&measure) {
+                return Err(format!("measure = \"{measure}\": expected {SHORTEST} to {LONGEST}"));
+            }
+            let deviation = deviation.map_or(DEVIATION, Probability::get);
             let next_to_it = |file: PathBuf| path.parent().unwrap_or(Path::new("")).join(file);
             let binaries =
                 binaries.into_iter().map(|(name, file)| (name, next_to_it(file))).collect();
-            Ok(Self { ssh_config: ssh_config.map(next_to_it), binaries, hosts })
+            let ssh_config = ssh_config.map(next_to_it);
+            Ok(Self { ssh_config, binaries, deviation, measure, hosts })
         })
     }
 
@@ -88,10 +109,11 @@ impl Hosts {
         self.hosts.iter().find(|host| host.node == node)
     }
 
-    /// What of these hosts does not fit a run: nodes without a host, hosts without a node.
+    /// What of these hosts does not fit a run: nodes with programs and without a host, hosts without a node.
     pub fn misfits(&self, run: &Run) -> Vec<String> {
         let nodes = || run.nodes.iter().map(|node| node.name.as_str());
-        let missing = nodes().filter(|node| self.of(node).is_none()).map(|node| {
+        let active = run.active_nodes();
+        let missing = active.into_iter().filter(|node| self.of(node).is_none()).map(|node| {
             format!("the node {node} has no host: add a [[host]] with node = \"{node}\"")
         });
         let all: Vec<&str> = nodes().collect();

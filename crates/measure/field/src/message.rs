@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What engine and guard say to each other: JSON, a line each. The engine asks, and the guard answers in the same order.
 
+use scenario::Run;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     collections::BTreeMap,
@@ -27,7 +28,7 @@ pub struct Hello {
 }
 
 /// What the engine asks for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Ask {
     /// What kind of host it is.
@@ -46,18 +47,64 @@ pub enum Ask {
         /// Keys of sysctl(8), and values.
         settings: Vec<(String, String)>,
     },
-    /// Take one connection, and all that comes on it.
+    /// Bring the congestion controls that a run names into the kernel.
+    Load {
+        /// The run.
+        run: Box<Run>,
+    },
+    /// Answer the datagrams by which a path is measured.
     Serve {
         /// From this address.
         from: IpAddr,
+        /// Which they have in common.
+        token: u64,
     },
-    /// Send as fast as it goes.
-    Send {
-        /// To a host that serves.
+    /// Measure the path to another host.
+    Measure {
+        /// It serves.
         to: SocketAddr,
+        /// Of the datagrams.
+        token: u64,
+        /// The rate that is expected, in bit/s.
+        rate_bps: Option<u64>,
         /// In milliseconds.
         time_ms: u64,
     },
+    /// Prepare a part of a run. How far it is, is asked for by [`Ask::Stand`].
+    Prepare(Box<PartOrder>),
+    /// How far is the part?
+    Stand {
+        /// Flows that have ended on other hosts.
+        ended: Vec<String>,
+        /// All flows have ended.
+        is_over: bool,
+    },
+    /// Begin the part.
+    Begin {
+        /// By this host's monotonic clock, in nanoseconds.
+        at_ns: i64,
+        /// SHA-256 of what flows carry, in hexadecimal digits.
+        hashes: BTreeMap<String, String>,
+    },
+    /// The part is over: put its record into a file of that name.
+    Collect {
+        /// 16 hexadecimal digits.
+        token: String,
+    },
+    /// A piece of such a file.
+    Fetch {
+        /// Which.
+        token: String,
+        /// From there on.
+        offset: u64,
+    },
+    /// Remove such a file.
+    Discard {
+        /// Which.
+        token: String,
+    },
+    /// Put settings back.
+    PutBack,
     /// Nothing: the engine is there.
     Ping,
     /// Put everything back, and free the host.
@@ -87,13 +134,34 @@ pub enum Answer {
         /// In the order in which they were asked for.
         settings: Vec<Setting>,
     },
-    /// It takes a connection there.
+    /// It answers datagrams there.
     Serves {
         /// The port.
         port: u16,
     },
-    /// What came of sending.
-    Sent(PathMeasured),
+    /// What the path gives.
+    Path(PathMeasured),
+    /// How far a part is.
+    Stand {
+        /// In a word.
+        stand: Stand,
+        /// SHA-256 of what flows from this host carry, once it is ready.
+        hashes: BTreeMap<String, String>,
+        /// Flows that have ended here.
+        ended: Vec<String>,
+    },
+    /// A file that can be fetched.
+    File {
+        /// Its length.
+        bytes: u64,
+        /// Its SHA-256, in hexadecimal digits.
+        sha256: String,
+    },
+    /// A piece of it.
+    Piece {
+        /// In base64.
+        data: String,
+    },
     /// It is done.
     Done,
     /// It is not done, for this reason.
@@ -103,15 +171,53 @@ pub enum Answer {
     },
 }
 
-/// What a path gave to one TCP connection.
+/// A part of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PartOrder {
+    /// The run.
+    pub run: Run,
+    /// The node that this host is.
+    pub node: String,
+    /// The addresses of all nodes.
+    pub addresses: BTreeMap<String, IpAddr>,
+    /// The command line to put on record.
+    pub command: Vec<String>,
+}
+
+/// How far a part is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stand {
+    /// Servers come up.
+    Preparing,
+    /// It waits for the start.
+    Ready,
+    /// It takes place.
+    Running,
+    /// It is over, or could not take place.
+    Over,
+}
+
+/// What a path gives to datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PathMeasured {
     /// The shortest round trip, in microseconds.
     pub min_rtt_us: u32,
-    /// The rate of acknowledged payload in the second half of the time, in bit/s.
-    pub rate_bps: u64,
-    /// The share of bytes that was sent again.
-    pub resent: f64,
+    /// The rate at which datagrams arrive that are sent at one and a half of the rate that is expected, in bit/s of IP packets.
+    /// None if no rate is expected.
+    pub rate_bps: Option<u64>,
+    /// Datagrams sent at nine tenths of the rate that is expected.
+    pub sent: u64,
+    /// Of those, the ones that arrived.
+    pub arrived: u64,
+}
+
+impl PathMeasured {
+    /// The share of datagrams that was lost, if any were sent.
+    pub fn loss(&self) -> Option<f64> {
+        let lost = self.sent.saturating_sub(self.arrived);
+        (self.sent > 0).then(|| lost as f64 / self.sent as f64)
+    }
 }
 
 /// A setting that was made.

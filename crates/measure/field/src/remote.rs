@@ -2,7 +2,7 @@
 //! A host as the engine sees it: reached by ssh, given this program, and asked through its guard.
 
 use crate::{
-    clock::{ClockOffset, Exchange},
+    clock::{ClockOffset, Clocks, Exchange, monotonic_ns},
     error::FieldError,
     hosts::{Host, Hosts},
     message::{
@@ -10,15 +10,18 @@ use crate::{
         line,
     },
 };
-use openssh::{Child, ChildStdin, ChildStdout, KnownHosts, Session, SessionBuilder, Stdio};
+use openssh::{
+    Child, ChildStdin, ChildStdout, ControlPersist, KnownHosts, Session, SessionBuilder, Stdio,
+};
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
     fs, io,
     net::{IpAddr, SocketAddr},
+    num::NonZeroUsize,
     path::PathBuf,
     sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -28,8 +31,12 @@ use units::text::{hexadecimal, printable};
 
 /// How long ssh may take to connect.
 const CONNECT: Duration = Duration::from_secs(15);
+/// How long ssh stays without anything to do, in seconds.
+const IDLE: NonZeroUsize = NonZeroUsize::new(30).expect("it is not zero");
 /// How long a guard may take to answer.
 const ANSWER: Duration = Duration::from_secs(30);
+/// How long a guard may take to end.
+const ENDING: Duration = Duration::from_secs(15);
 /// How long this program may take to get there.
 const COPY: Duration = Duration::from_secs(600);
 /// What a shell's start-up files may print before the guard, in bytes.
@@ -75,7 +82,7 @@ pub struct Remote {
     /// Settings that its guard has put back after an earlier one.
     put_back: usize,
     /// The guard ends with it, and the connection.
-    _guard: Child<Arc<Session>>,
+    guard: Child<Arc<Session>>,
 }
 
 impl Remote {
@@ -103,7 +110,7 @@ impl Remote {
             input,
             output: BufReader::new(output),
             put_back: 0,
-            _guard: child,
+            guard: child,
         };
         match timeout(ANSWER, remote.hello()).await {
             Ok(Ok(hello)) if hello.longhaul_guard == VERSION => remote.put_back = hello.put_back,
@@ -144,23 +151,28 @@ impl Remote {
         }
     }
 
-    /// How far its clock is ahead of this host's.
+    /// How far its clocks are ahead of this host's.
     ///
     /// # Errors
     /// The guard is gone.
-    pub async fn clock(&mut self) -> Result<ClockOffset, FieldError> {
-        let mut exchanges = Vec::with_capacity(EXCHANGES);
+    pub async fn clocks(&mut self) -> Result<Clocks, FieldError> {
+        let mut exchanges = [const { Vec::new() }; 2];
         for _ in 0..EXCHANGES {
-            let (asked, begun) = (now_ns(), Instant::now());
+            let (realtime, monotonic) = (now_ns(), monotonic_ns());
             let answer = self.ask(&Ask::Clock).await?;
-            let took_ns = i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX);
-            let Answer::Clock { realtime_ns, .. } = answer else {
+            let took_ns = monotonic_ns() - monotonic;
+            let Answer::Clock { realtime_ns, monotonic_ns } = answer else {
                 return Err(self.unexpected(&format!("{answer:?}")));
             };
-            let answered = asked.saturating_add(took_ns);
-            exchanges.push(Exchange { asked, there: realtime_ns, answered });
+            let there = [(realtime, realtime_ns), (monotonic, monotonic_ns)];
+            for (all, (asked, there)) in exchanges.iter_mut().zip(there) {
+                let answered = asked.saturating_add(took_ns);
+                all.push(Exchange { asked, there, answered });
+            }
         }
-        Ok(ClockOffset::of(&exchanges).expect("there were exchanges"))
+        let [realtime, monotonic] =
+            exchanges.map(|exchanges| ClockOffset::of(&exchanges).expect("there were exchanges"));
+        Ok(Clocks { realtime, monotonic })
     }
 
     /// Takes it for an experiment. If nothing is asked for the lease, the guard puts everything back and ends.
@@ -209,29 +221,30 @@ impl Remote {
         }
     }
 
-    /// Has it take one connection from an address; with the port.
+    /// Has it answer the datagrams of an address that have a token; with the port.
     ///
     /// # Errors
     /// It cannot listen, or the guard is gone.
-    pub async fn serve(&mut self, from: IpAddr) -> Result<u16, FieldError> {
-        match self.ask(&Ask::Serve { from }).await? {
+    pub async fn serve(&mut self, from: IpAddr, token: u64) -> Result<u16, FieldError> {
+        match self.ask(&Ask::Serve { from, token }).await? {
             Answer::Serves { port } => Ok(port),
             other => Err(self.path_fails(&other)),
         }
     }
 
-    /// Has it send to a host that serves, as fast as it goes.
+    /// Has it measure the path to a host that serves.
     ///
     /// # Errors
-    /// The host is not reached, or the guard is gone.
-    pub async fn send(
+    /// The host does not answer, or the guard is gone.
+    pub async fn measure(
         &mut self,
-        to: SocketAddr,
+        (to, token): (SocketAddr, u64),
+        rate_bps: Option<u64>,
         time: Duration,
     ) -> Result<PathMeasured, FieldError> {
         let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        match self.ask(&Ask::Send { to, time_ms }).await? {
-            Answer::Sent(measured) => Ok(measured),
+        match self.ask(&Ask::Measure { to, token, rate_bps, time_ms }).await? {
+            Answer::Path(measured) => Ok(measured),
             other => Err(self.path_fails(&other)),
         }
     }
@@ -242,6 +255,24 @@ impl Remote {
                 FieldError::Path { node: self.host.node.clone(), why: one_line(why) }
             }
             other => self.unexpected(&format!("{other:?}")),
+        }
+    }
+
+    /// Has it do something of which there is nothing to tell.
+    pub(crate) async fn order(&mut self, ask: &Ask) -> Result<(), FieldError> {
+        match self.part(ask).await? {
+            Answer::Done => Ok(()),
+            other => Err(self.unexpected(&format!("{other:?}"))),
+        }
+    }
+
+    /// Asks for something of a part of a run.
+    pub(crate) async fn part(&mut self, ask: &Ask) -> Result<Answer, FieldError> {
+        match self.ask(ask).await? {
+            Answer::Failed { why } => {
+                Err(FieldError::Part { node: self.host.node.clone(), why: one_line(&why) })
+            }
+            other => Ok(other),
         }
     }
 
@@ -256,6 +287,18 @@ impl Remote {
             Answer::Failed { why } => Err(FieldError::Setting { node, what: one_line(&why) }),
             other => Err(self.unexpected(&format!("{other:?}"))),
         }
+    }
+
+    /// Releases the host, and waits until its guard has ended.
+    ///
+    /// # Errors
+    /// As of [`release`](Self::release).
+    pub async fn end(mut self) -> Result<(), FieldError> {
+        let released = self.release().await;
+        drop(self.input);
+        // How it ended does not matter any more.
+        let _ = timeout(ENDING, self.guard.wait()).await;
+        released
     }
 
     async fn ask(&mut self, ask: &Ask) -> Result<Answer, FieldError> {
@@ -287,7 +330,12 @@ impl Remote {
         }
     }
 
-    fn unexpected(&self, what: &str) -> FieldError {
+    /// Its part of a run fails.
+    pub(crate) fn fails(&self, why: &str) -> FieldError {
+        FieldError::Part { node: self.host.node.clone(), why: why.to_owned() }
+    }
+
+    pub(crate) fn unexpected(&self, what: &str) -> FieldError {
         FieldError::Answer { node: self.host.node.clone(), what: one_line(what) }
     }
 }
@@ -320,6 +368,8 @@ fn unreached(host: &Host, why: &str) -> FieldError {
 async fn connect(host: &Host, hosts: &Hosts) -> Result<Session, FieldError> {
     let mut builder = SessionBuilder::default();
     builder.known_hosts_check(KnownHosts::Strict).connect_timeout(CONNECT);
+    // Without the engine, the process of ssh that others share ends too.
+    builder.control_persist(ControlPersist::IdleFor(IDLE));
     if let Some(config) = &hosts.ssh_config {
         builder.config_file(config);
     }

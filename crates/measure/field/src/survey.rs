@@ -2,10 +2,11 @@
 //! What all hosts are, before anything is changed there.
 
 use crate::{
-    clock::ClockOffset,
+    clock::Clocks,
     error::FieldError,
     hosts::{Host, Hosts},
     message::{Facts, PathMeasured},
+    path::Path,
     remote::{Program, Remote},
 };
 use std::{collections::HashMap, io, sync::Arc, time::Duration};
@@ -16,8 +17,8 @@ use tokio::{runtime::Builder, task::JoinSet};
 pub struct Surveyed {
     /// What kind of host.
     pub facts: Facts,
-    /// How far its clock is off.
-    pub clock: ClockOffset,
+    /// How far its clocks are off.
+    pub clocks: Clocks,
     /// Settings that its guard has put back after an earlier one, that was killed together with its keeper.
     pub put_back: usize,
 }
@@ -25,10 +26,8 @@ pub struct Surveyed {
 /// What was found of a path.
 #[derive(Debug)]
 pub struct PathFound {
-    /// The node that sends.
-    pub from: String,
-    /// The node that receives.
-    pub to: String,
+    /// Which.
+    pub path: Path,
     /// What it gave.
     pub measured: Result<PathMeasured, FieldError>,
 }
@@ -49,12 +48,12 @@ pub struct Survey {
 pub fn survey(
     hosts: &Hosts,
     program: Program,
-    paths: &[(String, String)],
+    paths: &[Path],
     time: Duration,
 ) -> io::Result<Survey> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let asked = ask_all(hosts, program).await;
+        let asked = ask_all(hosts, Arc::new(program)).await;
         let mut remotes: HashMap<String, Remote> = HashMap::new();
         let mut found = Vec::with_capacity(asked.len());
         for (host, asked) in asked {
@@ -65,19 +64,19 @@ pub fn survey(
             found.push((host, asked));
         }
         let mut measured = Vec::with_capacity(paths.len());
-        for (from, to) in paths {
-            let path = measure(&mut remotes, hosts, (from, to), time).await;
-            measured.push(PathFound { from: from.clone(), to: to.clone(), measured: path });
+        for path in paths {
+            let found = measure(&mut remotes, hosts, path, time).await;
+            measured.push(PathFound { path: path.clone(), measured: found });
         }
         Ok(Survey { hosts: found, paths: measured })
     })
 }
 
-async fn ask_all(
+pub(crate) async fn ask_all(
     hosts: &Hosts,
-    program: Program,
+    program: Arc<Program>,
 ) -> Vec<(Host, Result<(Remote, Surveyed), FieldError>)> {
-    let (hosts, program) = (Arc::new(hosts.clone()), Arc::new(program));
+    let hosts = Arc::new(hosts.clone());
     let mut asked = JoinSet::new();
     for (at, host) in hosts.hosts.iter().cloned().enumerate() {
         let (hosts, program) = (Arc::clone(&hosts), Arc::clone(&program));
@@ -97,17 +96,19 @@ async fn ask(
     program: &Program,
 ) -> Result<(Remote, Surveyed), FieldError> {
     let mut remote = Remote::reach(host, hosts, program).await?;
-    let (facts, clock) = (remote.facts().await?, remote.clock().await?);
+    let (facts, clocks) = (remote.facts().await?, remote.clocks().await?);
     let put_back = remote.put_back();
-    Ok((remote, Surveyed { facts, clock, put_back }))
+    Ok((remote, Surveyed { facts, clocks, put_back }))
 }
 
-async fn measure(
+/// Measures the path between two of the nodes, in so long.
+pub(crate) async fn measure(
     remotes: &mut HashMap<String, Remote>,
     hosts: &Hosts,
-    (from, to): (&str, &str),
+    path: &Path,
     time: Duration,
 ) -> Result<PathMeasured, FieldError> {
+    let Path { from, to, rate_bps, .. } = path;
     let fails =
         |node: &str, why: &str| FieldError::Path { node: node.to_owned(), why: why.to_owned() };
     let address = |node: &str| {
@@ -116,7 +117,9 @@ async fn measure(
     };
     let (sender, receiver) = (address(from)?, address(to)?);
     let unreached = |node: &str| fails(node, "it was not reached");
-    let port = remotes.get_mut(to).ok_or_else(|| unreached(to))?.serve(sender).await?;
+    let token = host::random().map(u64::from_ne_bytes);
+    let token = token.map_err(|error| fails(from, &error.to_string()))?;
+    let port = remotes.get_mut(to).ok_or_else(|| unreached(to))?.serve(sender, token).await?;
     let remote = remotes.get_mut(from).ok_or_else(|| unreached(from))?;
-    remote.send((receiver, port).into(), time).await
+    remote.measure(((receiver, port).into(), token), *rate_bps, time).await
 }

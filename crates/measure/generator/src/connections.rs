@@ -16,7 +16,7 @@ use std::{
     cell::RefCell,
     collections::BTreeMap,
     io,
-    net::{IpAddr, SocketAddr, TcpListener},
+    net::{SocketAddr, TcpListener},
     rc::Rc,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -45,10 +45,11 @@ pub enum Burst {
 
 /// A source: which namespace sends to which, from which address, and when.
 pub struct Source<'a> {
-    /// The namespace that sends, with the address that it serves at.
-    pub from: (&'a Namespace, IpAddr),
-    /// The namespace that receives.
-    pub to: &'a Namespace,
+    /// The namespace that sends, with the address that it serves at; none where another machine sends. Port 0 is one of the
+    /// kernel's choice, where both ends are here.
+    pub from: (Option<&'a Namespace>, SocketAddr),
+    /// The namespace that receives; none where another machine receives.
+    pub to: Option<&'a Namespace>,
     /// Congestion control of the sender.
     pub cc: &'a str,
     /// When it begins, counted from the start of all sources.
@@ -108,21 +109,26 @@ impl Connections {
     /// Adds a source, and listens for it.
     ///
     /// # Errors
-    /// The namespaces can't be entered, or there are no more descriptors.
+    /// The namespaces can't be entered, the port is taken, or there are no more descriptors.
     pub fn add(&mut self, source: Source<'_>) -> io::Result<()> {
         let Source { from: (from, address), to, cc, start, pattern } = source;
-        let listener = from.run(|| TcpListener::bind((address, 0)))?;
-        listener.set_nonblocking(true)?;
-        let server: SocketAddr = listener.local_addr()?;
+        let mut server = address;
         let (arrivals, bursts) = match pattern {
             Pattern::Files(arrivals) => (Some(arrivals), None),
             Pattern::OnOff(bursts) => (None, Some(bursts)),
         };
-        let serve = Task::Serve(listener, ends::Server { cc: cc.to_owned(), bursts });
-        self.tasks(from)?.push(serve);
-        let client = ends::Client { server, start, arrivals };
-        let receive = Task::Receive { source: self.sources, client };
-        self.tasks(to)?.push(receive);
+        if let Some(from) = from {
+            let listener = from.run(|| TcpListener::bind(address))?;
+            listener.set_nonblocking(true)?;
+            server = listener.local_addr()?;
+            let serve = Task::Serve(listener, ends::Server { cc: cc.to_owned(), bursts });
+            self.tasks(from)?.push(serve);
+        }
+        if let Some(to) = to {
+            let client = ends::Client { server, start, arrivals };
+            let receive = Task::Receive { source: self.sources, client };
+            self.tasks(to)?.push(receive);
+        }
         self.sources += 1;
         Ok(())
     }

@@ -100,8 +100,10 @@ pub struct Report {
 #[derive(Debug)]
 pub struct Source {
     schedule: Schedule,
-    socket: UdpSocket,
-    receiver: Receiver,
+    /// None where another machine sends.
+    socket: Option<UdpSocket>,
+    /// None where another machine receives.
+    receiver: Option<Receiver>,
     payload: usize,
     /// The most packets that one call sends.
     per_call: u64,
@@ -111,38 +113,31 @@ pub struct Source {
 }
 
 impl Source {
-    /// Opens the sockets of a source: it sends in the one namespace to an address of the other.
+    /// Opens the sockets of a source: it sends in the one namespace to an address of the other. An end without a namespace is
+    /// another machine's. Port 0 is one of the kernel's choice, where both are here.
     ///
     /// # Errors
-    /// The namespaces can't be entered, or there are no more descriptors.
+    /// The namespaces can't be entered, the port is taken, or there are no more descriptors.
     pub fn open(
-        from: &Namespace,
-        (to, address): (&Namespace, IpAddr),
+        from: Option<&Namespace>,
+        (to, address): (Option<&Namespace>, SocketAddr),
         schedule: Schedule,
     ) -> io::Result<Self> {
-        let receiver = Receiver::open(to, address)?;
-        let socket = from.run(|| {
-            let any: IpAddr = match address {
-                IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-                IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-            };
-            let socket = UdpSocket::bind((any, 0))?;
-            socket.connect(receiver.address)?;
-            socket.set_nonblocking(true)?;
-            Ok(socket)
-        })?;
-        sys::set_send_buffer(socket.as_fd(), SEND_BUFFER)?;
+        let receiver = to.map(|to| Receiver::open(to, address)).transpose()?;
+        let target = receiver.as_ref().map_or(address, |receiver| receiver.address);
+        let socket = from.map(|from| connected(from, target)).transpose()?;
         let headers = if address.is_ipv4() { 28 } else { 48 };
         let payload = (schedule.packet as usize).saturating_sub(headers);
         let fitting = MAX_BURST_BYTES.checked_div(payload).unwrap_or(1).max(1) as u64;
-        let is_cut = fitting > 1 && sys::set_segment_size(socket.as_fd(), payload as u16).is_ok();
+        let cut = |socket: &UdpSocket| sys::set_segment_size(socket.as_fd(), payload as u16);
+        let is_cut = fitting > 1 && socket.as_ref().is_some_and(|socket| cut(socket).is_ok());
         let per_call = if is_cut { fitting.min(MAX_SEGMENTS) } else { 1 };
         let report = Report::default();
         Ok(Self { schedule, socket, receiver, payload, per_call, next: 0, report })
     }
 
-    /// Sends what is due. Answers when to come again, counted from the start of all sources.
-    fn send_due(&mut self, begun: Instant, zeros: &[u8]) -> Duration {
+    /// Sends what is due. Answers when to come again, counted from the start of all sources; never where another machine sends.
+    fn send_due(&mut self, begun: Instant, zeros: &[u8]) -> Option<Duration> {
         let start = begun + self.schedule.start;
         loop {
             let elapsed = start.elapsed();
@@ -153,19 +148,20 @@ impl Source {
                 self.next = given_up;
             }
             if self.next >= due {
-                return self.schedule.start
-                    + self.schedule.due(self.next + self.schedule.burst() - 1);
+                let next = self.schedule.due(self.next + self.schedule.burst() - 1);
+                return Some(self.schedule.start + next);
             }
             let packets = (due - self.next).min(self.per_call);
-            match self.socket.send(&zeros[..packets as usize * self.payload]) {
+            let socket = self.socket.as_ref()?;
+            match socket.send(&zeros[..packets as usize * self.payload]) {
                 Ok(_) => self.count(packets, start.elapsed()),
                 // A device without checksum offload, before Linux 6.11: the kernel cuts nothing for it.
                 Err(error) if error.raw_os_error() == Some(libc::EIO) && self.per_call > 1 => {
                     self.per_call = 1;
-                    let _ = sys::set_segment_size(self.socket.as_fd(), 0);
+                    let _ = sys::set_segment_size(socket.as_fd(), 0);
                 }
                 // Full, or something that passes, such as a route that is being changed.
-                Err(_) => return self.schedule.start + elapsed + RETRY,
+                Err(_) => return Some(self.schedule.start + elapsed + RETRY),
             }
         }
     }
@@ -180,6 +176,22 @@ impl Source {
     }
 }
 
+/// A socket of a namespace that sends to an address.
+fn connected(namespace: &Namespace, to: SocketAddr) -> io::Result<UdpSocket> {
+    let any: IpAddr = match to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = namespace.run(|| {
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect(to)?;
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    })?;
+    sys::set_send_buffer(socket.as_fd(), SEND_BUFFER)?;
+    Ok(socket)
+}
+
 /// A socket that counts what arrives.
 #[derive(Debug)]
 struct Receiver {
@@ -190,11 +202,11 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn open(namespace: &Namespace, address: IpAddr) -> io::Result<Self> {
+    fn open(namespace: &Namespace, address: SocketAddr) -> io::Result<Self> {
         let table = if address.is_ipv4() { "udp" } else { "udp6" };
         let (socket, table) = namespace.run(|| {
             let table = fs::File::open(format!("/proc/thread-self/net/{table}"))?;
-            Ok((UdpSocket::bind((address, 0))?, table))
+            Ok((UdpSocket::bind(address)?, table))
         })?;
         sys::drop_arriving(socket.as_fd())?;
         let address = socket.local_addr()?;
@@ -253,7 +265,8 @@ impl Datagrams {
     pub fn finish(mut self) -> io::Result<(Vec<Report>, Usage)> {
         let (sources, usage) = self.join().unwrap_or_default();
         let report = |source: &Source| {
-            Ok::<_, io::Error>(Report { arrived: source.receiver.arrived()?, ..source.report })
+            let arrived = source.receiver.as_ref().map_or(Ok(0), Receiver::arrived)?;
+            Ok::<_, io::Error>(Report { arrived, ..source.report })
         };
         Ok((sources.iter().map(report).collect::<Result<_, _>>()?, usage))
     }
@@ -273,10 +286,12 @@ impl Drop for Datagrams {
 
 /// The sending thread.
 fn send(mut sources: Vec<Source>, begun: Instant, stop: &AtomicBool) -> (Vec<Source>, Usage) {
-    let real_time = !sources.is_empty() && host::request_real_time(REAL_TIME_PRIORITY);
+    let real_time = sources.iter().any(|source| source.socket.is_some())
+        && host::request_real_time(REAL_TIME_PRIORITY);
     let zeros = vec![0; MAX_BURST_BYTES.max(u16::MAX.into())];
     let first = |(n, source): (usize, &Source)| Reverse((source.schedule.start, n));
-    let mut due: BinaryHeap<_> = sources.iter().enumerate().map(first).collect();
+    let sending = sources.iter().enumerate().filter(|(_, source)| source.socket.is_some());
+    let mut due: BinaryHeap<_> = sending.map(first).collect();
     while !stop.load(Relaxed) {
         let Some(&Reverse((next, n))) = due.peek() else { break };
         let wait = next.saturating_sub(begun.elapsed());
@@ -285,7 +300,7 @@ fn send(mut sources: Vec<Source>, begun: Instant, stop: &AtomicBool) -> (Vec<Sou
             continue;
         }
         due.pop();
-        due.push(Reverse((sources[n].send_due(begun, &zeros), n)));
+        due.extend(sources[n].send_due(begun, &zeros).map(|next| Reverse((next, n))));
     }
     let cpu = clock_gettime(ClockId::ThreadCPUTime);
     let cpu = Duration::new(cpu.tv_sec.cast_unsigned(), cpu.tv_nsec as u32);

@@ -5,6 +5,7 @@ use crate::{
     ended::{Ended, Ending},
     error::LabError,
     servers::{FlowPlan, missing_program},
+    stage::Stage,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use scenario::{Client, Flow};
@@ -15,7 +16,6 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
-use wan::Wan;
 
 /// The program that downloads a flow: curl where none is named.
 pub fn program(flow: &Flow) -> &'static str {
@@ -28,14 +28,14 @@ pub fn program(flow: &Flow) -> &'static str {
 
 /// Downloads a flow's file to `file`; kills the client at the time limit, or when interrupted.
 pub fn download(
-    wan: &Wan,
+    stage: &dyn Stage,
     plan: &FlowPlan,
     file: &Path,
     limit: Duration,
     interrupted: &AtomicBool,
 ) -> Result<Ended, LabError> {
     let name = program(&plan.flow);
-    let mut command = wan.command(&plan.flow.to, name)?;
+    let mut command = stage.command(&plan.flow.to, name)?;
     // The person's own settings and proxies are left out: they would make another experiment.
     match plan.flow.client.unwrap_or_default() {
         Client::Curl => command

@@ -3,36 +3,30 @@
 
 use crate::{
     captures::Captures,
-    client,
     congestion_controls::LoadedControls,
-    ended::Ended,
+    drive::{self, Ready},
     error::LabError,
     pacing::Pacers,
     pacing_gateways::{self, Gateways},
-    payload::{Payload, Payloads, sha256_of},
+    payload::{Payload, Payloads},
     phases::Phases,
     preflight,
-    recording::{self, Observed},
-    sampler::{self, Arriving, ArrivingCount},
+    recording::{self, EmulatedLinks, Observed},
+    sampler::Arriving,
     servers::{FlowPlan, Servers, can_be_stock, has_stock_client},
-    streams, tcp_timeouts,
-    traffic::{self, Sources},
+    traffic::Sources,
 };
 use congestion::Algorithm;
 use experiment::{
     ExperimentError, Method, Obstacle, Obstacles, RunContext, Step, congestion_controls,
+    manifest::MadeBy,
 };
 use record::Record;
-use scenario::{Client, Flow, Run, Source};
+use scenario::{Flow, Run};
 use std::{
     path::{Path, PathBuf},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc,
-    },
-    thread,
-    time::{Duration, Instant},
+    sync::{Mutex, PoisonError},
+    time::Instant,
 };
 use units::Bytes;
 use wan::Wan;
@@ -79,11 +73,7 @@ impl Method for Emulation {
     }
 
     fn ignored(&self, runs: &[Run]) -> Vec<String> {
-        let is_ignored = |flow: &Flow| flow.client.is_some() && !has_stock_client(flow);
-        let client =
-            "client: flows without bytes or with several streams are received by longhaul itself";
-        let has_ignored = runs.iter().any(|run| run.flows.iter().any(is_ignored));
-        has_ignored.then(|| client.to_owned()).into_iter().collect()
+        ignored(runs)
     }
 
     fn prepare(&self, run: &Run, obstacles: &mut Obstacles) -> Run {
@@ -133,13 +123,18 @@ fn emulate(
     let gateways = Gateways::start(&wan, run)?;
     let servers = Servers::start(&wan, run, &plans, context.folder, &emulation.longhaul)?;
     let sysctls = recording::sysctls(&wan, run)?;
-    let arriving: Vec<Arriving> = plans.iter().map(|plan| arriving(context, plan)).collect();
+    let arriving: Vec<Arriving> =
+        plans.iter().map(|plan| drive::arriving(&wan, context.folder, plan)).collect();
     let traffic = Sources::open(&wan, run)?;
+    let phases = Phases::of(&run.flows);
+    let interrupted = context.interrupted();
+    let (stage, plans, arriving) = (&wan, &plans[..], &arriving[..]);
+    let ready = Ready { stage, run, plans, arriving, phases: &phases, interrupted };
     context.step(Step::Execution);
-    let driven = drive(&wan, run, (&plans, &arriving), traffic, context)?;
-    let Driven { ended, seen, traffic, took_place } = driven;
+    wan.begin_schedules();
+    let driven = ready.drive(traffic, Instant::now(), |_| ())?;
     context.step(Step::Collection);
-    let timeouts = timeouts(&wan, run, &plans)?;
+    let timeouts = drive::timeouts(&wan, run, plans)?;
     let mut pacing_faults = pacers.faults()?;
     let gateways = gateways.stop();
     pacing_faults.extend(pacing_gateways::faults(&gateways));
@@ -149,27 +144,23 @@ fn emulate(
     if context.is_interrupted() {
         return Err(ExperimentError::Interrupted.into());
     }
-    let zero = wan.started();
-    let directed_links = wan.directed_links().to_vec();
-    let links = wan.down()?;
+    let (zero, names) = (wan.started(), wan.directed_links().to_vec());
+    let links = EmulatedLinks { names, snapshot: wan.down()? };
     context.step(Step::Analysis);
-    let verified = verify(&plans, &arriving, &ended)?;
+    let verified = drive::verify(plans, arriving, &driven.ended)?;
     Ok(recording::record(Observed {
-        method: emulation,
+        method: MadeBy::method(emulation),
+        is_here: &|_| true,
         run,
-        plans: &plans,
-        ended: &ended,
+        plans,
+        driven,
         verified: &verified,
         timeouts: &timeouts,
         pacing_faults,
         gateways: &gateways,
-        traffic,
-        seen,
-        directed_links: &directed_links,
-        links: &links,
+        links: Some(&links),
         zero,
         started: context.started,
-        took_place,
         sysctls,
         congestion_controls: controls.on_record(),
         captures,
@@ -177,55 +168,20 @@ fn emulate(
     }))
 }
 
-/// What of each flow has arrived: its bytes, and whether they are the right ones.
-fn verify(
-    plans: &[FlowPlan],
-    arriving: &[Arriving],
-    ended: &[Ended],
-) -> Result<Vec<(u64, Option<bool>)>, LabError> {
-    let mut verified = Vec::new();
-    for ((plan, arriving), ended) in plans.iter().zip(arriving).zip(ended) {
-        let file = &arriving.path;
-        let counted = matches!(arriving.count, ArrivingCount::Counted(_));
-        let received = if counted {
-            arriving.received()
-        } else {
-            // The file's own length, whatever its blocks are.
-            std::fs::metadata(file).ok().map(|metadata| metadata.len())
-        };
-        // An incomplete file is neither correct nor wrong.
-        let payload = plan.payload.as_ref().filter(|_| ended.is_whole());
-        let is_right = |payload: &Payload| Ok::<_, LabError>(sha256_of(file)? == payload.sha256);
-        verified.push((received.unwrap_or(0), payload.map(is_right).transpose()?));
-        // A record may be kept for years; the copy has served its purpose.
-        let _ = std::fs::remove_file(file);
-    }
-    Ok(verified)
-}
-
-/// The timeouts of each hop's sender, flow by flow and hop by hop; none where a node sends for
-/// several, whose counts can't be told apart.
-fn timeouts(wan: &Wan, run: &Run, plans: &[FlowPlan]) -> Result<Vec<Option<u64>>, LabError> {
-    let hops: Vec<_> = plans.iter().flat_map(|plan| &plan.hops).collect();
-    let of_hop = |node: &String| {
-        let has_traffic = run.traffic.iter().any(|traffic| {
-            !matches!(traffic.source, Source::Cbr { .. })
-                && [&traffic.from, &traffic.to].contains(&node)
-        });
-        if has_traffic || hops.iter().filter(|hop| hop.node == *node).count() > 1 {
-            return Ok(None);
-        }
-        let counted = tcp_timeouts::count(&wan.node(node)?.namespace);
-        counted.map(Some).map_err(|e| LabError::system("read a node's counters", e))
-    };
-    hops.iter().map(|hop| of_hop(&hop.node)).collect()
+/// What real programs take from runs without doing anything with it, one line for each key.
+pub fn ignored(runs: &[Run]) -> Vec<String> {
+    let is_ignored = |flow: &Flow| flow.client.is_some() && !has_stock_client(flow);
+    let client =
+        "client: flows without bytes or with several streams are received by longhaul itself";
+    let has_ignored = runs.iter().any(|run| run.flows.iter().any(is_ignored));
+    has_ignored.then(|| client.to_owned()).into_iter().collect()
 }
 
 /// The run as it will take place, which is what goes on record: the first hop of a flow that nginx sends has a program
 /// that knows nothing of congestion controls, so the flow's is made the node's; and some program downloads it, unless
 /// only longhaul's own can. What `[tcp]` may say, the nodes' kernels are told. With it, each flow
 /// whose congestion control its node can't have.
-fn effective_run(run: &Run) -> (Run, Vec<String>) {
+pub fn effective_run(run: &Run) -> (Run, Vec<String>) {
     let mut run = run.clone();
     if run.tcp.ecn {
         for node in &mut run.nodes {
@@ -250,107 +206,4 @@ fn effective_run(run: &Run) -> (Run, Vec<String>) {
     });
     let differing = differing.collect();
     (run, differing)
-}
-
-/// A run that has taken place.
-struct Driven {
-    /// How each flow's receiver ended.
-    ended: Vec<Ended>,
-    seen: sampler::Observations,
-    traffic: traffic::Outcome,
-    /// When the first flow could begin, and when the run was over.
-    took_place: (Instant, Instant),
-}
-
-/// Runs the clients, each at its time, and watches until the last has ended, or to the end of a run that ends by the clock.
-fn drive(
-    wan: &Wan,
-    run: &Run,
-    (plans, arriving): (&[FlowPlan], &[Arriving]),
-    traffic: Sources,
-    context: &RunContext<'_>,
-) -> Result<Driven, LabError> {
-    let hops: Vec<_> = plans.iter().flat_map(|plan| plan.hops.clone()).collect();
-    let phases = Phases::of(plans);
-    let (running, stop) = mpsc::channel();
-    wan.begin_schedules();
-    let begun = Instant::now();
-    let traffic = traffic.start(begun)?;
-    let end = begun + Duration::from(run.duration.unwrap_or(run.timeout));
-    let interrupted = context.interrupted();
-    thread::scope(|scope| {
-        let watcher = scope.spawn({
-            let (hops, phases) = (&hops, &phases);
-            move || sampler::watch(wan, hops, arriving, phases, &stop)
-        });
-        let clients: Vec<_> = plans
-            .iter()
-            .zip(arriving)
-            .map(|(plan, arriving)| {
-                let phases = &phases;
-                scope.spawn(move || receive(wan, plan, arriving, phases, end, interrupted))
-            })
-            .collect();
-        let ended: Result<Vec<Ended>, LabError> = clients
-            .into_iter()
-            .map(|client| client.join().expect("a client's thread does not panic"))
-            .collect();
-        if run.duration.is_some() && ended.is_ok() {
-            wait_until(end, interrupted);
-        }
-        let over = Instant::now();
-        let traffic = traffic.finish(run, wan.started());
-        drop(running);
-        let seen = watcher.join().expect("the watcher does not panic");
-        Ok(Driven { ended: ended?, seen: seen?, traffic: traffic?, took_place: (begun, over) })
-    })
-}
-
-/// One flow, from the wait for its time on.
-fn receive(
-    wan: &Wan,
-    plan: &FlowPlan,
-    arriving: &Arriving,
-    phases: &Phases,
-    end: Instant,
-    interrupted: &AtomicBool,
-) -> Result<Ended, LabError> {
-    phases.await_earlier(&plan.flow, end, interrupted);
-    wait_until(end.min(Instant::now() + Duration::from(plan.flow.start)), interrupted);
-    if Instant::now() >= end {
-        return Ok(Ended::before_its_start());
-    }
-    phases.begin(&plan.flow.name);
-    let ended = match &arriving.count {
-        ArrivingCount::Counted(bytes) => {
-            streams::receive(wan, plan, (&arriving.path, bytes), end, interrupted)
-        }
-        ArrivingCount::Length | ArrivingCount::Blocks => {
-            let limit = end.saturating_duration_since(Instant::now());
-            client::download(wan, plan, &arriving.path, limit, interrupted)
-        }
-    };
-    phases.end(&plan.flow.name);
-    ended
-}
-
-/// Sleeps, in steps, so that an interruption is heard.
-fn wait_until(end: Instant, interrupted: &AtomicBool) {
-    while !interrupted.load(Ordering::Relaxed) {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        thread::sleep(left.min(Duration::from_millis(100)));
-    }
-}
-
-fn arriving(context: &RunContext<'_>, plan: &FlowPlan) -> Arriving {
-    let count = match plan.flow.client {
-        None => ArrivingCount::Counted(AtomicU64::new(0)),
-        Some(Client::Aria2) => ArrivingCount::Blocks,
-        Some(Client::Curl | Client::Wget) => ArrivingCount::Length,
-    };
-    let path = context.folder.join(format!("{}.received", plan.flow.name));
-    Arriving { flow: plan.flow.name.clone(), path, count }
 }

@@ -24,6 +24,8 @@ pub enum Ending {
     Whole,
     /// The run was over before.
     Cut,
+    /// Another machine knows.
+    Elsewhere,
     /// A connection of longhaul's own receiver failed.
     Failed(String),
 }
@@ -33,6 +35,12 @@ impl Ended {
     pub fn before_its_start() -> Self {
         let now = Instant::now();
         Self { start: now, end: now, how: Ending::Cut }
+    }
+
+    /// Of a flow whose receiver is on another machine.
+    pub fn elsewhere() -> Self {
+        let now = Instant::now();
+        Self { start: now, end: now, how: Ending::Elsewhere }
     }
 
     /// Whether the flow had begun when the run was over.
@@ -49,7 +57,7 @@ impl Ended {
     pub fn exit_code(&self) -> Option<i32> {
         match self.how {
             Ending::Exited(code, _) => code,
-            Ending::Whole | Ending::Cut | Ending::Failed(_) => None,
+            Ending::Whole | Ending::Cut | Ending::Elsewhere | Ending::Failed(_) => None,
         }
     }
 
@@ -57,6 +65,7 @@ impl Ended {
     /// an end. `sha256_ok`: whether what arrived is what was sent.
     pub fn outcome(&self, run: &Run, bytes: Option<u64>, sha256_ok: Option<bool>) -> String {
         match (&self.how, bytes, run.duration) {
+            (Ending::Elsewhere, ..) => "received on another machine".to_owned(),
             (Ending::Cut, None, _) => "went on to the end of the run".to_owned(),
             (Ending::Cut, Some(_), None) => format!("cut at the time limit of {}", run.timeout),
             (Ending::Cut, Some(_), Some(duration)) => {

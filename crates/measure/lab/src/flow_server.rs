@@ -6,7 +6,7 @@
 //! leave in full segments. The server is a thread of this process, and so is each of its connections; its sockets are the node's, and
 //! have the congestion control of the flow.
 
-use crate::{error::LabError, servers::FlowPlan};
+use crate::{error::LabError, servers::FlowPlan, stage::Stage};
 use http::header;
 use protocol::http::{Method, RequestHead};
 use rustix::{
@@ -25,7 +25,6 @@ use std::{
     time::{Duration, Instant},
 };
 use units::Rate;
-use wan::Wan;
 
 /// The longest head of a request.
 const MAX_HEAD: usize = 64 << 10;
@@ -60,13 +59,13 @@ impl FlowServer {
     /// # Errors
     /// The address can't be listened on.
     pub fn start(
-        wan: &Wan,
+        stage: &dyn Stage,
         node: &str,
         address: SocketAddr,
         plans: &[&FlowPlan],
     ) -> Result<Self, LabError> {
         let system = |error| LabError::system("start a server of flows", error);
-        let namespace = &wan.node(node)?.namespace;
+        let namespace = stage.namespace(node)?;
         let listener = namespace.run(|| TcpListener::bind(address)).map_err(system)?;
         listener.set_nonblocking(true).map_err(system)?;
         let resource = |plan: &&FlowPlan| Resource {

@@ -2,12 +2,11 @@
 //! Pacing of an emulated run: the kernel's program for gap frames or departure times at every device that a
 //! paced hop's packets leave by, and the one that asks TCP to pace by itself, since stock servers don't.
 
-use crate::{error::LabError, servers::FlowPlan};
+use crate::{error::LabError, servers::FlowPlan, stage::Stage};
 use kernel::pace::{self, DevicePacer, Frames, Match, Method, Options, Rule, SocketPacer, Target};
 use scenario::{Direction, FlowPacing, Leg, Routes, Run};
 use std::{collections::BTreeMap, io, num::NonZeroU16};
 use units::Bytes;
-use wan::Wan;
 
 /// An Ethernet header: what a frame has beyond its IP packet.
 pub const ETHERNET: u64 = 14;
@@ -23,12 +22,13 @@ impl Pacers {
     ///
     /// # Errors
     /// The machine lacks something, or the kernel refused.
-    pub fn attach(wan: &Wan, run: &Run, plans: &[FlowPlan]) -> Result<Self, LabError> {
+    pub fn attach(stage: &dyn Stage, run: &Run, plans: &[FlowPlan]) -> Result<Self, LabError> {
         let routes = run.routes();
         let mut devices: BTreeMap<(&str, usize), Options> = BTreeMap::new();
         let mut senders: BTreeMap<&str, Vec<Match>> = BTreeMap::new();
         for plan in plans {
-            for (hop, place) in plan.flow.hops().zip(&plan.hops) {
+            let hops = plan.flow.hops().zip(&plan.hops);
+            for (hop, place) in hops.filter(|(hop, _)| stage.has(hop.from)) {
                 let matches = Match {
                     destination: Some(place.peer.into()),
                     to_port: None,
@@ -55,10 +55,10 @@ impl Pacers {
             }
         }
         let devices = devices.into_iter();
-        let injectors = devices.map(|((node, _), o)| at(wan, node, || inject(&o)));
+        let injectors = devices.map(|((node, _), o)| at(stage, node, || inject(&o)));
         let senders = senders.into_iter();
         let sockets =
-            senders.map(|(node, matches)| at(wan, node, || SocketPacer::attach(&matches)));
+            senders.map(|(node, matches)| at(stage, node, || SocketPacer::attach(&matches)));
         Ok(Self {
             injectors: injectors.collect::<Result<_, _>>()?,
             sockets: sockets.collect::<Result<_, _>>()?,
@@ -103,11 +103,11 @@ fn inject(options: &Options) -> Result<DevicePacer, kernel::Error> {
 
 /// Attaches something in a node: programs are for the devices and sockets of where that is done.
 fn at<T: Send>(
-    wan: &Wan,
+    stage: &dyn Stage,
     node: &str,
     attach: impl FnOnce() -> Result<T, kernel::Error> + Send,
 ) -> Result<(String, T), LabError> {
-    let attached = wan.node(node)?.namespace.run(|| Ok::<_, io::Error>(attach()));
+    let attached = stage.namespace(node)?.run(|| Ok::<_, io::Error>(attach()));
     Ok((node.to_owned(), attached.map_err(|e| LabError::system("enter a node", e))??))
 }
 

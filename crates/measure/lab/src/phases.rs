@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which flows of a run have begun and ended: some wait for others, whose connections they take over.
 
-use crate::servers::FlowPlan;
 use scenario::Flow;
 use std::{
     collections::HashMap,
@@ -34,8 +33,8 @@ pub struct Phases {
 
 impl Phases {
     /// None has begun.
-    pub fn of(plans: &[FlowPlan]) -> Self {
-        let flows = plans.iter().map(|plan| &plan.flow);
+    pub fn of(flows: &[Flow]) -> Self {
+        let flows = flows.iter();
         let by_flow = flows.clone().map(|flow| (flow.name.clone(), Phase::Waiting)).collect();
         let successor = |flow: &Flow| Some((flow.after.clone()?, flow.name.clone()));
         let successors = flows.filter_map(successor).collect();
@@ -64,6 +63,11 @@ impl Phases {
     /// A flow's client has ended.
     pub fn end(&self, flow: &str) {
         self.set(flow, Phase::Ended);
+    }
+
+    /// Whether a flow's client has ended.
+    pub fn has_ended(&self, flow: &str) -> bool {
+        self.by_flow()[flow] == Phase::Ended
     }
 
     /// Whether a flow has begun.

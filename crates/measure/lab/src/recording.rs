@@ -3,14 +3,16 @@
 
 use crate::{
     client,
-    emulation::Emulation,
-    ended::{Ended, Ending},
+    drive::Driven,
+    ended::Ending,
     error::LabError,
     pacing_gateways,
-    sampler::{HopObservation, Observations, link_entity},
+    sampler::{HopObservation, link_entity},
     servers::{FlowPlan, has_stock_client},
+    stage::Stage,
     traffic,
 };
+use experiment::manifest::MadeBy;
 use host::TcpMemory;
 use record::{
     Direction, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Record, Summary, manifest,
@@ -20,18 +22,20 @@ use std::{
     collections::BTreeMap,
     time::{Instant, SystemTime},
 };
-use wan::{Snapshot, Wan};
+use wan::{Health, LinkState, Snapshot};
 
 /// Everything that a record is made of.
 pub struct Observed<'a> {
     /// By which it was run.
-    pub method: &'a Emulation,
+    pub method: MadeBy<'a>,
+    /// Whether a node is on this machine.
+    pub is_here: &'a dyn Fn(&str) -> bool,
     /// The run as run.
     pub run: &'a Run,
     /// Its flows.
     pub plans: &'a [FlowPlan],
-    /// How the clients ended, flow by flow.
-    pub ended: &'a [Ended],
+    /// What took place.
+    pub driven: Driven,
     /// Bytes received, and whether they are the right ones, flow by flow.
     pub verified: &'a [(u64, Option<bool>)],
     /// Retransmission timeouts of each hop's sender, where they are known.
@@ -40,20 +44,12 @@ pub struct Observed<'a> {
     pub pacing_faults: Vec<String>,
     /// The gateways of hosts with classes.
     pub gateways: &'a [pacing_gateways::Ended],
-    /// What became of traffic other than the flows.
-    pub traffic: traffic::Outcome,
-    /// What the sampler saw.
-    pub seen: Observations,
-    /// The names of the links' directions.
-    pub directed_links: &'a [String],
-    /// What they did.
-    pub links: &'a Snapshot,
+    /// What emulated links did.
+    pub links: Option<&'a EmulatedLinks>,
     /// Time zero.
     pub zero: Instant,
     /// The same by the calendar.
     pub started: SystemTime,
-    /// When the first flow could begin, and when the run was over.
-    pub took_place: (Instant, Instant),
     /// The nodes' settings.
     pub sysctls: BTreeMap<String, manifest::NodeSettings>,
     /// longhaul's congestion controls, with their parameters.
@@ -62,6 +58,20 @@ pub struct Observed<'a> {
     pub captures: Vec<manifest::Capture>,
     /// The command line.
     pub command: &'a [String],
+}
+
+/// The links of an emulated run.
+pub struct EmulatedLinks {
+    /// The names of their directions.
+    pub names: Vec<String>,
+    /// What they did.
+    pub snapshot: Snapshot,
+}
+
+impl EmulatedLinks {
+    fn directions(&self) -> impl Iterator<Item = (&String, &LinkState)> {
+        self.names.iter().zip(&self.snapshot.directed_links)
+    }
 }
 
 /// Kernel settings that bear on transport.
@@ -76,11 +86,14 @@ const SYSCTLS: [&str; 8] = [
     "net.ipv4.tcp_window_scaling",
 ];
 
-/// Reads each node's settings back.
-pub fn sysctls(wan: &Wan, run: &Run) -> Result<BTreeMap<String, manifest::NodeSettings>, LabError> {
+/// Reads the settings of each node that is here.
+pub fn sysctls(
+    stage: &dyn Stage,
+    run: &Run,
+) -> Result<BTreeMap<String, manifest::NodeSettings>, LabError> {
     let mut nodes = BTreeMap::new();
-    for node in &run.nodes {
-        let namespace = &wan.node(&node.name)?.namespace;
+    for node in run.nodes.iter().filter(|node| stage.has(&node.name)) {
+        let namespace = stage.namespace(&node.name)?;
         let keys = SYSCTLS.iter().copied().chain(node.sysctl.keys().map(String::as_str));
         // A kernel may lack one, or show it to the first namespace only.
         let sysctls =
@@ -92,16 +105,15 @@ pub fn sysctls(wan: &Wan, run: &Run) -> Result<BTreeMap<String, manifest::NodeSe
 
 /// Makes the record.
 pub fn record(mut observed: Observed<'_>) -> Record {
-    let mut series = std::mem::take(&mut observed.seen.series);
-    for (name, directed_link) in observed.directed_links.iter().zip(&observed.links.directed_links)
-    {
+    let mut series = std::mem::take(&mut observed.driven.seen.series);
+    for (name, directed_link) in observed.links.iter().flat_map(|links| links.directions()) {
         series.add_throughput(
             &link_entity(name),
             directed_link.monitor_width.as_secs_f64(),
             &directed_link.monitor,
         );
     }
-    let mut hops = observed.seen.hops.iter().zip(observed.timeouts.iter().copied());
+    let mut hops = observed.driven.seen.hops.iter().zip(observed.timeouts.iter().copied());
     let routes = observed.run.routes();
     let flows: Vec<FlowSummary> =
         (0..observed.plans.len()).map(|n| flow_summary(&observed, n, &routes, &mut hops)).collect();
@@ -110,7 +122,7 @@ pub fn record(mut observed: Observed<'_>) -> Record {
         |name: &String| observed.run.flows.iter().any(|flow| flow.prepares && flow.name == *name);
     let flows: Vec<_> = flows.into_iter().filter(|flow| !prepares(&flow.name)).collect();
     let manifest = manifest(&observed);
-    let traffic::Outcome { summaries: traffic, files, .. } = observed.traffic;
+    let traffic::Outcome { summaries: traffic, files, .. } = observed.driven.traffic;
     let metrics = Metrics::compute(&flows, &links, &series).with_traffic(&traffic, &files);
     let summary = Summary { flows, links, traffic, metrics };
     Record { manifest, series, summary, files }
@@ -118,7 +130,7 @@ pub fn record(mut observed: Observed<'_>) -> Record {
 
 /// The whole run if it ends by the clock; otherwise from the first client's start to the last one's end.
 fn active_s(observed: &Observed<'_>, flows: &[FlowSummary]) -> f64 {
-    let (begun, over) = observed.took_place;
+    let (begun, over) = observed.driven.took_place;
     if observed.run.duration.is_some() {
         return (over - begun).as_secs_f64();
     }
@@ -133,7 +145,7 @@ fn flow_summary<'a>(
     routes: &Routes,
     seen: &mut impl Iterator<Item = (&'a HopObservation, Option<u64>)>,
 ) -> FlowSummary {
-    let (plan, ended) = (&observed.plans[n], &observed.ended[n]);
+    let (plan, ended) = (&observed.plans[n], &observed.driven.ended[n]);
     let (bytes, sha256_ok) = observed.verified[n];
     let start_s = (ended.start - observed.zero).as_secs_f64();
     let end_s = (ended.end - observed.zero).as_secs_f64();
@@ -198,15 +210,16 @@ fn hop_summary(seen: &HopObservation, limits: Option<PathLimits>) -> HopSummary 
 /// The outcome of the n-th flow.
 fn outcome(observed: &Observed<'_>, n: usize) -> String {
     let bytes = observed.plans[n].flow.bytes.map(units::Bytes::get);
-    observed.ended[n].outcome(observed.run, bytes, observed.verified[n].1)
+    observed.driven.ended[n].outcome(observed.run, bytes, observed.verified[n].1)
 }
 
 fn link_summaries(observed: &Observed<'_>, active_s: f64) -> Vec<LinkSummary> {
     let directions = observed.run.links.iter().flat_map(|link| {
         [(link, Direction::Forward, &link.forward), (link, Direction::Backward, &link.backward)]
     });
+    let emulated = observed.links.iter().flat_map(|links| &links.snapshot.directed_links);
     directions
-        .zip(&observed.links.directed_links)
+        .zip(emulated)
         .map(|((link, direction, settings), directed_link)| {
             let (counters, spacing) = (&directed_link.counters, directed_link.spacing.as_ref());
             let counted = LinkSummary::from_counters(&link.name, direction, counters, spacing);
@@ -228,28 +241,30 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
     let sockets = sockets(observed);
     let reasons = invalid_reasons(observed, &sockets);
     let stock = run.flows.iter().filter(|flow| has_stock_client(flow));
-    let programs = stock.clone().map(|flow| client::program(flow));
-    let programs = programs.chain(stock.clone().take(1).map(|_| "nginx"));
+    let received = stock.clone().filter(|flow| (observed.is_here)(&flow.to));
+    let sent = stock.filter(|flow| (observed.is_here)(&flow.from));
+    let programs = received.map(client::program).chain(sent.take(1).map(|_| "nginx"));
     Manifest {
         versions: experiment::versions(programs),
         nodes: observed.sysctls.clone(),
         congestion_controls: observed.congestion_controls.clone(),
         sockets,
         // What the emulator's devices offer to the kernel, which uses it where a program sends TCP.
-        offloads: [("wan*", ["tx-checksum", "tso4", "tso6", "tso-ecn"])]
+        offloads: observed
+            .links
+            .map(|_| ("wan*", ["tx-checksum", "tso4", "tso6", "tso-ecn"]))
             .into_iter()
             .map(|(device, names)| (device.to_owned(), names.map(str::to_owned).into()))
             .collect(),
         valid: reasons.is_empty(),
         invalid_reasons: reasons,
-        emulator: Some(emulator(observed)),
+        emulator: observed.links.map(|links| emulator(observed, &links.snapshot.health)),
         captures: observed.captures.clone(),
         ..experiment::manifest::of(run, observed.method, observed.command, observed.started)
     }
 }
 
-fn emulator(observed: &Observed<'_>) -> manifest::EmulatorHealth {
-    let health = &observed.links.health;
+fn emulator(observed: &Observed<'_>, health: &Health) -> manifest::EmulatorHealth {
     let more: [(&str, serde_json::Value); 9] = [
         ("write_errors", health.write_errors.into()),
         ("malformed", health.malformed.into()),
@@ -259,7 +274,7 @@ fn emulator(observed: &Observed<'_>) -> manifest::EmulatorHealth {
         ("cpu_s", health.cpu_s.into()),
         ("real_time", health.real_time.into()),
         ("gateways", pacing_gateways::on_record(observed.gateways)),
-        ("generator", observed.traffic.on_record.clone()),
+        ("generator", observed.driven.traffic.on_record.clone()),
     ];
     manifest::EmulatorHealth {
         deliveries: health.deliveries,
@@ -276,7 +291,7 @@ fn sockets(observed: &Observed<'_>) -> Vec<manifest::HopSocket> {
     let places =
         observed.plans.iter().flat_map(|plan| plan.hops.iter().zip(plan.flow.cc.iter().cycle()));
     places
-        .zip(&observed.seen.hops)
+        .zip(&observed.driven.seen.hops)
         .flat_map(|((place, asked), seen)| {
             seen.connections.iter().map(|socket| manifest::HopSocket {
                 flow: place.flow.clone(),
@@ -307,20 +322,22 @@ fn short_of_memory(memory: TcpMemory) -> String {
 /// Why the run is not to be believed: the emulator could not keep up, the kernel was short of memory for TCP, or a socket ran
 /// with another congestion control than the scenario says.
 fn invalid_reasons(observed: &Observed<'_>, sockets: &[manifest::HopSocket]) -> Vec<String> {
-    let mut reasons = observed.links.health.faults();
-    reasons.extend(observed.seen.short_of_memory.map(short_of_memory));
-    for (n, plan) in observed.plans.iter().enumerate().filter(|(_, plan)| plan.flow.prepares) {
+    let mut reasons: Vec<String> =
+        observed.links.iter().flat_map(|links| links.snapshot.health.faults()).collect();
+    reasons.extend(observed.driven.seen.short_of_memory.map(short_of_memory));
+    let prepares = |plan: &FlowPlan| plan.flow.prepares && (observed.is_here)(&plan.flow.to);
+    for (n, plan) in observed.plans.iter().enumerate().filter(|(_, plan)| prepares(plan)) {
         let outcome = outcome(observed, n);
         if outcome != "complete" {
             reasons.push(plan.flow.unprepared(&outcome));
         }
     }
-    for (plan, ended) in observed.plans.iter().zip(observed.ended) {
+    for (plan, ended) in observed.plans.iter().zip(&observed.driven.ended) {
         if let (None, Ending::Failed(why)) = (plan.flow.bytes, &ended.how) {
             reasons.push(format!("flow {} ended before the run: {why}", plan.flow.name));
         }
     }
-    reasons.extend(observed.traffic.faults.iter().cloned());
+    reasons.extend(observed.driven.traffic.faults.iter().cloned());
     reasons.extend(observed.pacing_faults.iter().cloned());
     for socket in sockets {
         let asked = socket.congestion_control_asked.as_deref().unwrap_or_default();
@@ -331,10 +348,10 @@ fn invalid_reasons(observed: &Observed<'_>, sockets: &[manifest::HopSocket]) -> 
             ));
         }
     }
-    let ended = observed.plans.iter().zip(observed.ended);
+    let ended = observed.plans.iter().zip(&observed.driven.ended);
     let places = ended.flat_map(|(plan, ended)| plan.hops.iter().map(move |hop| (hop, ended)));
-    for ((place, ended), seen) in places.zip(&observed.seen.hops) {
-        if seen.connections.is_empty() && ended.has_begun() {
+    for ((place, ended), seen) in places.zip(&observed.driven.seen.hops) {
+        if seen.connections.is_empty() && ended.has_begun() && (observed.is_here)(&place.node) {
             reasons.push(format!(
                 "hop {} of flow {} was not seen, so its congestion control is not known",
                 place.index, place.flow

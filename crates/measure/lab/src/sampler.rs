@@ -2,7 +2,7 @@
 //! Looks at the sending sockets of every hop, at the links' queues and at what the clients have, every
 //! [`INTERVAL`], while a run lasts.
 
-use crate::{error::LabError, phases::Phases, sender_limits::SenderLimits};
+use crate::{error::LabError, phases::Phases, sender_limits::SenderLimits, stage::Stage};
 use host::{TcpMemory, TcpSocket, TcpSockets};
 use record::{Entity, Quantity, Series};
 use std::{
@@ -18,7 +18,6 @@ use std::{
     time::{Duration, Instant},
 };
 use units::Rate;
-use wan::Wan;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -59,6 +58,8 @@ impl HopSockets {
 pub struct Arriving {
     /// The flow.
     pub flow: String,
+    /// Whether its receiver is on this machine.
+    pub is_here: bool,
     /// Where it goes.
     pub path: PathBuf,
     /// How its bytes are counted.
@@ -162,9 +163,9 @@ pub struct Observations {
 }
 
 /// Looks until `stop` is closed, and then until the hops' sockets are gone, so that what is under
-/// way when a client ends is counted as well. Times are counted from the emulator's start, as the links' are.
+/// way when a client ends is counted as well. Times are counted from the stage's time zero, as the links' are.
 pub fn watch(
-    wan: &Wan,
+    stage: &dyn Stage,
     hops: &[HopSockets],
     arriving: &[Arriving],
     phases: &Phases,
@@ -172,12 +173,12 @@ pub fn watch(
 ) -> Result<Observations, LabError> {
     let failed = |e| LabError::system("list the nodes' sockets", e);
     let mut views: HashMap<&str, TcpSockets> = HashMap::new();
-    for hop in hops {
-        let view = TcpSockets::open_in(&wan.node(&hop.node)?.namespace).map_err(failed)?;
+    for hop in hops.iter().filter(|hop| stage.has(&hop.node)) {
+        let view = TcpSockets::open_in(stage.namespace(&hop.node)?).map_err(failed)?;
         views.insert(&hop.node, view);
     }
     let directed_links: Vec<Entity> =
-        wan.directed_links().iter().map(|name| link_entity(name)).collect();
+        stage.directed_links().iter().map(|name| link_entity(name)).collect();
     let mut before = vec![(0, 0); directed_links.len()];
     let mut seen = Observations {
         series: Series::default(),
@@ -194,7 +195,7 @@ pub fn watch(
             let on_node = |hop: &&HopSockets| hop.node == **node;
             let Some(first) = hops.iter().find(on_node) else { continue };
             let sockets = view.connections(first.local.is_ipv6()).map_err(failed)?;
-            let time_s = wan.started().elapsed().as_secs_f64();
+            let time_s = stage.started().elapsed().as_secs_f64();
             for (n, place) in hops.iter().enumerate().filter(|(_, hop)| on_node(hop)) {
                 if !phases.is_carried(&place.flow) {
                     continue;
@@ -216,9 +217,9 @@ pub fn watch(
                 }
             }
         }
-        let time_s = wan.started().elapsed().as_secs_f64();
+        let time_s = stage.started().elapsed().as_secs_f64();
         for ((entity, before), directed_link) in
-            directed_links.iter().zip(&mut before).zip(wan.status()?.directed_links)
+            directed_links.iter().zip(&mut before).zip(stage.link_states()?)
         {
             let counted = (directed_link.counters.queue_drops, directed_link.counters.losses);
             for (quantity, value) in [
@@ -230,7 +231,8 @@ pub fn watch(
             }
             *before = counted;
         }
-        for receiver in arriving.iter().filter(|receiver| phases.has_begun(&receiver.flow)) {
+        let has_begun = |receiver: &&Arriving| receiver.is_here && phases.has_begun(&receiver.flow);
+        for receiver in arriving.iter().filter(has_begun) {
             if let Some(bytes) = receiver.received() {
                 let entity = Entity::Flow(receiver.flow.clone());
                 seen.series.push(&entity, Quantity::ReceivedBytes, time_s, bytes as f64);

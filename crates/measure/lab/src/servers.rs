@@ -6,7 +6,9 @@
 //! process has the settings of one flow's hops. Nothing outlives the lab: servers die with the
 //! thread that started them, and are stopped and waited for when dropped.
 
-use crate::{error::LabError, flow_server::FlowServer, payload::Payload, sampler::HopSockets};
+use crate::{
+    error::LabError, flow_server::FlowServer, payload::Payload, sampler::HopSockets, stage::Stage,
+};
 use depot::{Allow, Config, IdleConnections, PeerOptions, Site, TrustFiles};
 use experiment::ExperimentError;
 use host::{Lack, TcpSockets};
@@ -22,7 +24,6 @@ use std::{
     time::{Duration, Instant},
 };
 use units::Rate;
-use wan::Wan;
 
 const FIRST_ORIGIN_PORT: u16 = 8000;
 const FIRST_DEPOT_PORT: u16 = protocol::DEPOT_PORT;
@@ -44,12 +45,15 @@ pub struct FlowPlan {
     pub hops: Vec<HopSockets>,
     origin: SocketAddr,
     depots: Vec<SocketAddr>,
+    /// How programs name the origin and the depots.
+    origin_authority: String,
+    depot_authorities: Vec<String>,
 }
 
 impl FlowPlan {
     /// Gives the n-th flow of a run its ports: those of the flow that it comes after, or its own.
     pub fn new(
-        wan: &Wan,
+        stage: &dyn Stage,
         n: u16,
         flow: &Flow,
         payload: Option<Payload>,
@@ -57,7 +61,7 @@ impl FlowPlan {
     ) -> Result<Self, LabError> {
         let earlier = before.iter().position(|plan| flow.after.as_ref() == Some(&plan.flow.name));
         let n = earlier.map_or(n, |at| before[at].number());
-        let at = |node: &str, port| Ok::<_, LabError>(SocketAddr::new(wan.address(node)?, port));
+        let at = |node: &str, port| Ok::<_, LabError>(SocketAddr::new(stage.address(node)?, port));
         let origin = at(&flow.from, FIRST_ORIGIN_PORT + n)?;
         let depots: Vec<SocketAddr> =
             flow.via.iter().map(|node| at(node, FIRST_DEPOT_PORT + n)).collect::<Result<_, _>>()?;
@@ -69,18 +73,26 @@ impl FlowPlan {
             .flat_map(of_stream)
             .zip(0..)
             .map(|((stream, hop, local), index)| {
-                let peer = wan.address(hop.to)?;
+                let peer = stage.address(hop.to)?;
                 let (node, streams) = (hop.from.to_owned(), flow.streams);
                 let flow = flow.name.clone();
                 Ok(HopSockets { flow, index, stream, streams, node, local, peer })
             })
             .collect::<Result<_, LabError>>()?;
-        let asked = match (flow.via.last(), depots.last()) {
-            (Some(node), Some(depot)) if flow.site => format!("{node}:{}", depot.port()),
-            _ => format!("{}:{}", flow.from, origin.port()),
+        let authority = |node: &str, at: SocketAddr| {
+            Ok::<_, LabError>(format!("{}:{}", stage.authority(node)?, at.port()))
         };
+        let origin_authority = authority(&flow.from, origin)?;
+        let depot_authorities: Vec<String> = flow
+            .via
+            .iter()
+            .zip(&depots)
+            .map(|(node, at)| authority(node, *at))
+            .collect::<Result<_, _>>()?;
+        let asked = depot_authorities.last().filter(|_| flow.site).unwrap_or(&origin_authority);
         let url = format!("http://{asked}/{}", flow.name);
-        Ok(Self { flow: flow.clone(), payload, url, hops, origin, depots })
+        let flow = flow.clone();
+        Ok(Self { flow, payload, url, hops, origin, depots, origin_authority, depot_authorities })
     }
 
     /// Which flow's ports it has.
@@ -109,22 +121,15 @@ impl FlowPlan {
 
     /// The redirect that hands the client over to the depots; none for a direct flow.
     pub fn redirect(&self) -> Option<String> {
-        let authority = |node: &str, port: u16| {
-            Authority::parse(&format!("{node}:{port}"), None).expect("nodes have plain names")
-        };
-        let depots: Vec<DepotAddress> = self
-            .flow
-            .via
-            .iter()
-            .zip(&self.depots)
-            .map(|(node, address)| authority(node, address.port()).into())
-            // A scenario lists them from the sender, a route from the client.
-            .rev()
-            .collect();
+        let authority =
+            |text: &String| Authority::parse(text, None).expect("nodes have plain names");
+        // A scenario lists them from the sender, a route from the client.
+        let depots: Vec<DepotAddress> =
+            self.depot_authorities.iter().rev().map(|text| authority(text).into()).collect();
         if depots.is_empty() || self.flow.site {
             return None;
         }
-        let origin = authority(&self.flow.from, self.origin.port());
+        let origin = authority(&self.origin_authority);
         let origin = OriginUrl::new(Scheme::Http, origin, &format!("/{}", self.flow.name))
             .expect("flows have plain names");
         let form = match self.flow.signalling {
@@ -140,8 +145,10 @@ impl FlowPlan {
         let flow = &self.flow;
         let whole = |address: IpAddr| address.into();
         let downstream = self.hops[n + 1].peer;
-        let upstream_node = if n == 0 { &flow.from } else { &flow.via[n - 1] };
-        let upstream = if n == 0 { self.origin } else { self.depots[n - 1] };
+        let (upstream, upstream_authority) = match n.checked_sub(1) {
+            None => (self.origin, &self.origin_authority),
+            Some(before) => (self.depots[before], &self.depot_authorities[before]),
+        };
         let neighbours =
             [n.checked_sub(1).map(|_| upstream.ip()), flow.via.get(n + 1).map(|_| downstream)];
         let buffers = |peer, congestion| PeerOptions {
@@ -154,10 +161,8 @@ impl FlowPlan {
             ..PeerOptions::of(whole(peer))
         };
         // The client is led through every depot, so every one must lead on to the next.
-        let mut upstreams = vec![format!("{upstream_node}:{}", upstream.port())];
-        upstreams.extend(
-            flow.via.get(n + 1).map(|next| format!("{next}:{}", self.depots[n + 1].port())),
-        );
+        let mut upstreams = vec![upstream_authority];
+        upstreams.extend(self.depot_authorities.get(n + 1));
         let client = self.hops.last().expect("a flow has a hop").peer;
         let mut clients = vec![whole(client), whole(downstream)];
         clients.dedup();
@@ -196,14 +201,13 @@ impl FlowPlan {
         if !self.flow.site || n != last {
             return None;
         }
-        let via =
-            (0..last).rev().map(|n| format!("{}:{}", self.flow.via[n], self.depots[n].port()));
+        let via = self.depot_authorities[..last].iter().rev();
         let via = via.map(|depot| format!("\"{depot}\"")).collect::<Vec<_>>().join(", ");
+        let own = &self.depot_authorities[n];
+        let name = own.rsplit_once(':').map_or(own.as_str(), |(name, _)| name);
         let text = format!(
-            "name = \"{}\"\norigin = \"http://{}:{}\"\nvia = [{via}]\n",
-            self.flow.via[n],
-            self.flow.from,
-            self.origin.port()
+            "name = \"{name}\"\norigin = \"http://{}\"\nvia = [{via}]\n",
+            self.origin_authority
         );
         Some(toml::from_str(&text).expect("nodes have plain names"))
     }
@@ -227,7 +231,7 @@ impl Servers {
     /// Starts them and waits until they listen. `folder` is for their files and logs; `longhaul`
     /// is the program that is a depot.
     pub fn start(
-        wan: &Wan,
+        stage: &dyn Stage,
         run: &Run,
         plans: &[FlowPlan],
         folder: &Path,
@@ -236,26 +240,27 @@ impl Servers {
         let mut servers = Self { programs: Vec::new(), own: Vec::new() };
         let (own, stock): (Vec<&FlowPlan>, _) =
             plans.iter().partition(|plan| is_sent_by_own_server(plan, plans));
-        for plan in own.iter().filter(|plan| plan.has_own_servers()) {
+        let is_here = |plan: &&&FlowPlan| plan.has_own_servers() && stage.has(&plan.flow.from);
+        for plan in own.iter().filter(is_here) {
             let same: Vec<_> =
                 own.iter().filter(|other| other.origin == plan.origin).copied().collect();
-            let server = FlowServer::start(wan, &plan.flow.from, plan.origin, &same)?;
+            let server = FlowServer::start(stage, &plan.flow.from, plan.origin, &same)?;
             servers.own.push(server);
         }
-        for node in &run.nodes {
+        for node in run.nodes.iter().filter(|node| stage.has(&node.name)) {
             let of_node: Vec<&FlowPlan> =
                 stock.iter().filter(|plan| plan.flow.from == node.name).copied().collect();
             if !of_node.is_empty() {
-                servers.programs.push(start_nginx(wan, &node.name, &of_node, folder)?);
+                servers.programs.push(start_nginx(stage, &node.name, &of_node, folder)?);
             }
         }
         for plan in plans.iter().filter(|plan| plan.has_own_servers()) {
-            for n in 0..plan.flow.via.len() {
-                servers.programs.push(start_depot(wan, plan, n, folder, longhaul)?);
+            for n in (0..plan.flow.via.len()).filter(|&n| stage.has(&plan.flow.via[n])) {
+                servers.programs.push(start_depot(stage, plan, n, folder, longhaul)?);
             }
         }
         for server in &mut servers.programs {
-            server.wait_until_listening(wan)?;
+            server.wait_until_listening(stage)?;
         }
         Ok(servers)
     }
@@ -302,9 +307,9 @@ impl Server {
         Ok(Self { name, node: node.to_owned(), listens, log, child })
     }
 
-    fn wait_until_listening(&mut self, wan: &Wan) -> Result<(), LabError> {
+    fn wait_until_listening(&mut self, stage: &dyn Stage) -> Result<(), LabError> {
         let failed = |e| LabError::system("list a node's sockets", e);
-        let mut view = TcpSockets::open_in(&wan.node(&self.node)?.namespace).map_err(failed)?;
+        let mut view = TcpSockets::open_in(stage.namespace(&self.node)?).map_err(failed)?;
         let deadline = Instant::now() + START;
         loop {
             let mut up = true;
@@ -366,7 +371,7 @@ pub fn missing_program(program: &str, error: io::Error) -> LabError {
 }
 
 fn start_nginx(
-    wan: &Wan,
+    stage: &dyn Stage,
     node: &str,
     plans: &[&FlowPlan],
     folder: &Path,
@@ -377,7 +382,7 @@ fn start_nginx(
     let config = prefix.join("nginx.conf");
     let text = nginx_config(plans)?;
     std::fs::write(&config, text).map_err(|e| LabError::file("write", &config, e))?;
-    let mut command = wan.command(node, "nginx")?;
+    let mut command = stage.command(node, "nginx")?;
     command.arg("-p").arg(&prefix).arg("-c").arg(&config).arg("-e").arg("stderr");
     let own = plans.iter().filter(|plan| plan.has_own_servers());
     let listens = own.map(|plan| plan.origin).collect();
@@ -424,7 +429,7 @@ fn quoted(path: &Path) -> Result<String, LabError> {
 }
 
 fn start_depot(
-    wan: &Wan,
+    stage: &dyn Stage,
     plan: &FlowPlan,
     n: usize,
     folder: &Path,
@@ -435,7 +440,7 @@ fn start_depot(
     let config = folder.join(format!("{name}.toml"));
     let text = toml::to_string(&plan.depot_config(n)).expect("a configuration is plain data");
     std::fs::write(&config, text).map_err(|e| LabError::file("write", &config, e))?;
-    let mut command = wan.command(node, &longhaul.to_string_lossy())?;
+    let mut command = stage.command(node, &longhaul.to_string_lossy())?;
     command.arg("depot").arg("--config").arg(&config);
     Server::start(command, name, node, vec![plan.depots[n]], folder)
 }

@@ -9,6 +9,7 @@ use crate::{
     ended::{Ended, Ending},
     error::LabError,
     servers::FlowPlan,
+    stage::Stage,
 };
 use http::header;
 use protocol::http::ResponseHead;
@@ -27,7 +28,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use wan::Wan;
 
 /// How often a stream that waits looks whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
@@ -40,7 +40,7 @@ const MAX_REDIRECTS: usize = 32;
 
 /// What a flow's streams have in common.
 struct Receiver<'a> {
-    wan: &'a Wan,
+    stage: &'a dyn Stage,
     plan: &'a FlowPlan,
     received: &'a AtomicU64,
     file: Option<File>,
@@ -63,7 +63,7 @@ enum Step {
 /// # Errors
 /// The file or the node's sockets can't be opened.
 pub fn receive(
-    wan: &Wan,
+    stage: &dyn Stage,
     plan: &FlowPlan,
     (file, received): (&Path, &AtomicU64),
     end: Instant,
@@ -72,9 +72,9 @@ pub fn receive(
     let create = |_| File::create(file).map_err(|e| LabError::file("write", file, e));
     let file = plan.flow.bytes.map(create).transpose()?;
     let has_failed = AtomicBool::new(false);
-    let receiver = Receiver { wan, plan, received, file, end, interrupted, has_failed };
+    let receiver = Receiver { stage, plan, received, file, end, interrupted, has_failed };
     let start = Instant::now();
-    let namespace = &wan.node(&plan.flow.to)?.namespace;
+    let namespace = stage.namespace(&plan.flow.to)?;
     let streams = namespace.run(|| Ok(receiver.run()));
     let streams = streams.map_err(|e| LabError::system("enter a node", e))?;
     let failed = streams.iter().find_map(|stream| stream.as_ref().err());
@@ -148,7 +148,8 @@ impl Receiver<'_> {
 
     fn address(&self, authority: &str) -> io::Result<SocketAddr> {
         let (node, port) = authority.rsplit_once(':').unwrap_or((authority, "80"));
-        let address = self.wan.address(node).map_err(io::Error::other)?;
+        let literal = node.trim_matches(['[', ']']).parse();
+        let address = literal.or_else(|_| self.stage.address(node)).map_err(io::Error::other)?;
         let port = port.parse().map_err(|_| strange("port", port))?;
         Ok(SocketAddr::new(address, port))
     }

@@ -2,7 +2,7 @@
 //! The traffic of a run other than its flows: what the generator sends, what of it arrived, and whether it was sent in time.
 //! Arrival times and sizes are the simulator's: both draw them by [`scenario::FileArrivals`] and [`Random`].
 
-use crate::error::LabError;
+use crate::{error::LabError, stage::Stage};
 use generator::{
     connections::{self, Connections, Pattern},
     datagrams::{self, Datagrams, Report, Schedule, Usage},
@@ -12,13 +12,16 @@ use scenario::{Burst, FileArrivals, Random, Run, Source, Traffic};
 use serde_json::{Value, json};
 use std::{
     io,
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
-use wan::Wan;
 
 /// The largest share of a source's packets or files that may begin late in a valid run: that of the emulator's late deliveries.
 const MAX_LATE_SHARE: f64 = wan::Health::MAX_LATE_SHARE;
+
+/// The port of the first source between machines; the next has the next one.
+const FIRST_PORT: u16 = 10_000;
 
 /// The sources of a run, ready to start.
 pub struct Sources {
@@ -55,17 +58,21 @@ impl Sources {
     ///
     /// # Errors
     /// No more descriptors.
-    pub fn open(wan: &Wan, run: &Run) -> Result<Self, LabError> {
+    pub fn open(stage: &dyn Stage, run: &Run) -> Result<Self, LabError> {
         let (mut datagrams, mut connections) = (Vec::new(), Connections::default());
-        for traffic in &run.traffic {
-            let (from, to) =
-                (&wan.node(&traffic.from)?.namespace, &wan.node(&traffic.to)?.namespace);
+        for (n, traffic) in run.traffic.iter().enumerate() {
+            let namespace = |node: &str| stage.has(node).then(|| stage.namespace(node)).transpose();
+            let (from, to) = (namespace(&traffic.from)?, namespace(&traffic.to)?);
+            // Both ends know a port between machines.
+            let own = FIRST_PORT.saturating_add(u16::try_from(n).unwrap_or(u16::MAX));
+            let port = if from.is_some() && to.is_some() { 0 } else { own };
+            let at = |node: &str| Ok::<_, LabError>(SocketAddr::new(stage.address(node)?, port));
             if let Source::Cbr { rate, packet } = traffic.source {
                 let schedule = Schedule { rate, packet, start: traffic.start.into() };
-                let to = (to, wan.address(&traffic.to)?);
+                let to = (to, at(&traffic.to)?);
                 datagrams.push(datagrams::Source::open(from, to, schedule).map_err(failed)?);
             } else if let Some(pattern) = pattern(traffic, run.seed) {
-                let from = (from, wan.address(&traffic.from)?);
+                let from = (from, at(&traffic.from)?);
                 let (cc, start) = (traffic.cc.as_str(), traffic.start.into());
                 let source = connections::Source { from, to, cc, start, pattern };
                 connections.add(source).map_err(failed)?;
@@ -112,15 +119,15 @@ fn pattern(traffic: &Traffic, seed: u64) -> Option<Pattern> {
 }
 
 impl Running {
-    /// Ends them all. `zero`: the time that records count from.
+    /// Ends them all. What the receivers saw is told where they are, and what the senders of datagrams did where those are.
     ///
     /// # Errors
     /// The kernel does not tell what has arrived.
-    pub fn finish(self, run: &Run, zero: Instant) -> Result<Outcome, LabError> {
+    pub fn finish(self, run: &Run, stage: &dyn Stage) -> Result<Outcome, LabError> {
         if run.traffic.is_empty() {
             return Ok(Outcome::default());
         }
-        let over = Instant::now();
+        let (over, zero) = (Instant::now(), stage.started());
         let (packets, usage) = self.datagrams.finish().map_err(failed)?;
         let connections = self.connections.finish().map_err(failed)?;
         let late_files = late_files(&connections);
@@ -133,11 +140,18 @@ impl Running {
             if let Source::Cbr { packet, .. } = traffic.source {
                 let report = packets.next().expect("a report of each source");
                 let bytes = report.arrived * u64::from(packet);
-                outcome.summaries.push(summary(traffic, times, bytes));
-                outcome.faults.extend(fault(traffic, &report));
-                sources.push(on_record(traffic, &report));
+                if stage.has(&traffic.to) {
+                    outcome.summaries.push(summary(traffic, times, bytes));
+                }
+                if stage.has(&traffic.from) {
+                    outcome.faults.extend(fault(traffic, &report));
+                    sources.push(on_record(traffic, &report));
+                }
             } else {
                 let report = connections.next().expect("a report of each source");
+                if !stage.has(&traffic.to) {
+                    continue;
+                }
                 outcome.summaries.push(summary_of_connections(traffic, times, &report));
                 outcome.faults.extend(failure(traffic, &report));
                 sources.push(connections_on_record(traffic, &report));

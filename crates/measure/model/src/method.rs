@@ -48,7 +48,8 @@ impl Method for Modelled {
             return Err(ExperimentError::Interrupted);
         }
         context.step(Step::Analysis);
-        let manifest = manifest::of(run, self, context.command, context.started);
+        let manifest =
+            manifest::of(run, manifest::MadeBy::method(self), context.command, context.started);
         Ok(record_of::record(run, manifest))
     }
 }

@@ -79,7 +79,12 @@ impl Method for Simulated {
         let mut going = Going {
             manifest: Manifest {
                 congestion_controls: congestion_controls::simulated(run)?,
-                ..manifest::of(run, self, context.command, context.started)
+                ..manifest::of(
+                    run,
+                    manifest::MadeBy::method(self),
+                    context.command,
+                    context.started,
+                )
             },
             simulation: Simulation::new(run).map_err(unsupported)?,
             captures: captures(run, context.folder)?,

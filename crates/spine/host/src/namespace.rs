@@ -49,6 +49,14 @@ impl Namespace {
         File::open(format!("/proc/{pid}/fd/{fd}")).map(Self)
     }
 
+    /// That of the calling thread.
+    ///
+    /// # Errors
+    /// `/proc` does not show it.
+    pub fn current() -> io::Result<Self> {
+        File::open(CURRENT).map(Self)
+    }
+
     /// Every one that can be reached, each once: a thread is in it, a process has it open, or it has a name
     /// (`ip netns`). What vanishes meanwhile is left out.
     ///
@@ -99,13 +107,16 @@ impl Namespace {
         self.0.as_raw_fd()
     }
 
-    /// Runs something inside, on a thread of its own. Sockets that it opens stay in the namespace.
+    /// Runs something inside, on a thread of its own. Sockets that it opens stay in the namespace. Takes no rights where that is
+    /// the caller's own.
     ///
     /// # Errors
     /// The namespace can't be entered, or the error of `work`.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         on_own_thread(|| {
-            move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))?;
+            if self.inode()? != Self::current_inode()? {
+                move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))?;
+            }
             work()
         })
     }

@@ -83,6 +83,12 @@ pub struct Manifest {
     /// How well the emulator kept up; null for other methods.
     #[serde(default)]
     pub emulator: Option<EmulatorHealth>,
+    /// The real hosts of a run, by node; none for other methods.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, FieldHost>,
+    /// The paths between them, as measured before the run and as the scenario asks for; none for other methods.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<MeasuredPath>,
     /// Work and speed of the simulator; null for other methods.
     #[serde(default)]
     pub simulator: Option<SimulatorSpeed>,
@@ -234,6 +240,43 @@ pub struct EmulatorHealth {
     /// Further figures, as the emulator names them.
     #[serde(flatten)]
     pub more: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A real host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldHost {
+    /// Its own name.
+    pub name: String,
+    /// What machine it is.
+    pub machine: Machine,
+    /// The processor's architecture, as `uname -m` has it.
+    pub architecture: String,
+    /// How far its clock was ahead of the engine's before the run, in nanoseconds; negative if it was behind. Times in the
+    /// record do not depend on it.
+    pub clock_ahead_ns: i64,
+    /// How far off that is at most, and how far hosts' times in the record are apart from each other, in nanoseconds.
+    pub clock_error_ns: u64,
+}
+
+/// A path between two hosts, and what a scenario asks of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MeasuredPath {
+    /// The node that sends.
+    pub from: String,
+    /// The node that receives.
+    pub to: String,
+    /// The shortest round trip in the scenario, in microseconds.
+    pub asked_rtt_us: f64,
+    /// The shortest that was measured.
+    pub rtt_us: f64,
+    /// The rate of the slowest link in the scenario, in bit/s; null where none has one.
+    pub asked_rate_bps: Option<u64>,
+    /// The rate at which datagrams arrived that were sent faster than that, in bit/s of IP packets.
+    pub rate_bps: Option<u64>,
+    /// The share of packets that the scenario's links lose at random.
+    pub asked_loss: f64,
+    /// The share of datagrams that was lost a little below the rate.
+    pub loss: Option<f64>,
 }
 
 /// A capture of the packets of one node.

@@ -41,6 +41,13 @@ impl Run {
         })
     }
 
+    /// The share of packets that is lost at random on the way from one node to another, in the mean; none where there is no way.
+    pub fn path_loss(&self, routes: &Routes, from: &str, to: &str) -> Option<f64> {
+        let legs = routes.legs(from, to)?;
+        let kept = self.crossed(&legs).iter().map(|link| 1.0 - link.loss.mean()).product::<f64>();
+        Some(1.0 - kept)
+    }
+
     fn crossed(&self, legs: &[Leg]) -> Vec<&Direction> {
         legs.iter().map(|leg| self.links[leg.link].direction(leg.heading)).collect()
     }

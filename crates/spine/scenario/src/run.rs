@@ -3,7 +3,7 @@
 
 use crate::{json, routes::Routes};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use units::{Bytes, Duration};
 
 mod capture;
@@ -89,6 +89,14 @@ impl Run {
     /// The shortest paths between all nodes.
     pub fn routes(&self) -> Routes {
         Routes::new(self.nodes.iter().map(|n| n.name.as_str()), &self.links)
+    }
+
+    /// The nodes on which programs run: those where flows and traffic begin and end, and depots.
+    pub fn active_nodes(&self) -> BTreeSet<&str> {
+        let flows =
+            self.flows.iter().flat_map(|flow| [&flow.from, &flow.to].into_iter().chain(&flow.via));
+        let traffic = self.traffic.iter().flat_map(|traffic| [&traffic.from, &traffic.to]);
+        flows.chain(traffic).map(String::as_str).collect()
     }
 
     /// The node of that name.

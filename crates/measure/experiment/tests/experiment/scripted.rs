@@ -69,7 +69,8 @@ impl<F: Fn(&str, usize) -> Outcome + Sync> Method for Scripted<F> {
         };
         context.step(Step::Configuration);
         context.step(Step::Execution);
-        let mut manifest = manifest::of(run, self, context.command, context.started);
+        let mut manifest =
+            manifest::of(run, manifest::MadeBy::method(self), context.command, context.started);
         let goodput_bps = match (self.outcome)(&run.id, calls) {
             Outcome::Valid(bps) => bps,
             Outcome::Invalid => {

@@ -3,7 +3,7 @@
 
 use crate::message::Facts;
 use host::Machine;
-use std::{env, fs, path::Path};
+use std::{env, ffi::OsString, fs, path::Path};
 
 /// Programs that experiments use.
 const PROGRAMS: [&str; 5] = ["curl", "wget", "aria2c", "nginx", "tc"];
@@ -32,10 +32,17 @@ pub fn of_this_host(directory: &Path) -> Facts {
     }
 }
 
-/// Where a program is. Users' paths lack those of root's programs.
-fn program(name: &str) -> Option<String> {
+/// Where programs are. Users' paths lack the folders of root's programs.
+pub fn search_path() -> OsString {
     let paths = env::var_os("PATH").unwrap_or_default();
-    let own = env::split_paths(&paths).chain(["/usr/sbin".into(), "/sbin".into()]);
-    let file = own.map(|folder| folder.join(name)).find(|file| file.is_file())?;
+    let all = env::split_paths(&paths).chain(["/usr/sbin".into(), "/sbin".into()]);
+    env::join_paths(all).unwrap_or(paths)
+}
+
+/// Where a program is.
+fn program(name: &str) -> Option<String> {
+    let paths = search_path();
+    let file =
+        env::split_paths(&paths).map(|folder| folder.join(name)).find(|file| file.is_file())?;
     Some(file.to_string_lossy().into_owned())
 }

@@ -69,6 +69,9 @@ impl Settings {
         let failed = |what: &str, error: &io::Error| wrong(&format!("{what}: {error}"));
         let before = host::sysctl::read(key).map_err(|e| failed("it cannot be read", &e))?;
         let value = &with_kept(&before, value);
+        if is_same(&before, value) {
+            return Ok(Setting { key: key.to_owned(), now: before.clone(), before });
+        }
         self.made.push(Made { key: key.to_owned(), before: before.clone(), now: value.clone() });
         self.note().map_err(|e| failed("the old value cannot be noted", &e))?;
         let written = host::sysctl::write(key, value);

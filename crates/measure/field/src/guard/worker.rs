@@ -4,9 +4,11 @@
 use super::{
     State, facts,
     lock::{Lock, Taken},
+    parts::Parts,
     path,
     settings::Settings,
 };
+use crate::clock;
 use crate::message::{Answer, Ask, Hello, Reservation, VERSION, line, read_line};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -25,13 +27,14 @@ const IDLE: Duration = Duration::from_secs(120);
 struct Worker<'s> {
     state: &'s State,
     directory: &'s Path,
+    parts: Parts,
     settings: Settings,
     lock: Option<Lock>,
     lease: Duration,
 }
 
 /// Works until standard input ends, or nothing comes for the lease.
-pub fn run(state: &State, directory: &Path) -> io::Result<()> {
+pub fn run(state: &State, directory: &Path, keeper: i32) -> io::Result<()> {
     let mut settings = Settings::open(state)?;
     // Only whoever has the host may put back: another guard may be at work.
     let own = Reservation { owner: String::new(), title: String::new(), until_s: 0 };
@@ -39,7 +42,8 @@ pub fn run(state: &State, directory: &Path) -> io::Result<()> {
         Taken::Own(_lock) => settings.put_back().count,
         Taken::Others(_) => 0,
     };
-    let mut worker = Worker { state, directory, settings, lock: None, lease: IDLE };
+    let parts = Parts::new(directory, keeper);
+    let mut worker = Worker { state, directory, parts, settings, lock: None, lease: IDLE };
     let worked = worker.until_the_end(put_back);
     // Its keeper does the same, unless that was killed.
     worker.put_back().and(worked)
@@ -101,16 +105,27 @@ impl Worker<'_> {
             Ask::Facts => Answer::Facts(Box::new(facts::of_this_host(self.directory))),
             Ask::Clock => clock(),
             Ask::Reserve { reservation, lease_ms } => self.reserve(&reservation, lease_ms),
-            Ask::Set { settings } => self.set(&settings),
-            Ask::Serve { from } => match path::serve(from) {
+            Ask::Serve { from, token } => match path::serve(from, token) {
                 Ok(port) => Answer::Serves { port },
                 Err(error) => failed(&format!("it cannot listen: {error}")),
             },
-            Ask::Send { to, time_ms } => match path::send(to, Duration::from_millis(time_ms)) {
-                Ok(measured) => Answer::Sent(measured),
-                Err(error) => failed(&format!("the path to {to}: {error}")),
-            },
+            Ask::Measure { to, token, rate_bps, time_ms } => {
+                match path::measure(to, token, rate_bps, Duration::from_millis(time_ms)) {
+                    Ok(measured) => Answer::Path(measured),
+                    Err(error) => failed(&format!("the path to {to}: {error}")),
+                }
+            }
+            Ask::PutBack => self.put_all_back(),
             Ask::Release => self.release(),
+            _ if self.lock.is_none() => failed("it is not reserved"),
+            Ask::Set { settings } => self.set(&settings),
+            Ask::Load { run } => done(self.parts.load(&run)),
+            Ask::Prepare(order) => done(self.parts.prepare(*order)),
+            Ask::Stand { ended, is_over } => answer(self.parts.stand(&ended, is_over)),
+            Ask::Begin { at_ns, hashes } => done(self.parts.begin(at_ns, &hashes)),
+            Ask::Collect { token } => answer(self.parts.collect(&token)),
+            Ask::Fetch { token, offset } => answer(self.parts.fetch(&token, offset)),
+            Ask::Discard { token } => done(self.parts.discard(&token)),
         }
     }
 
@@ -121,6 +136,7 @@ impl Worker<'_> {
         match Lock::take(self.state, reservation) {
             Ok(Taken::Own(lock)) => {
                 self.lock = Some(lock);
+                self.parts.clean();
                 self.lease = Duration::from_millis(lease_ms).clamp(Duration::from_secs(1), IDLE);
                 Answer::Done
             }
@@ -130,9 +146,6 @@ impl Worker<'_> {
     }
 
     fn set(&mut self, settings: &[(String, String)]) -> Answer {
-        if self.lock.is_none() {
-            return failed("it is not reserved");
-        }
         let make = |(key, value): &(String, String)| self.settings.make(key, value);
         match settings.iter().map(make).collect() {
             Ok(settings) => Answer::Settings { settings },
@@ -140,7 +153,9 @@ impl Worker<'_> {
         }
     }
 
+    /// A part that is at work ends first, and congestion controls leave the kernel last.
     fn put_back(&mut self) -> io::Result<()> {
+        self.parts.end();
         match self.settings.put_back().failures.first() {
             Some(why) => Err(io::Error::other(why.clone())),
             None => Ok(()),
@@ -148,8 +163,15 @@ impl Worker<'_> {
     }
 
     fn release(&mut self) -> Answer {
-        let result = self.settings.put_back();
+        let answer = self.put_all_back();
         self.lock = None;
+        answer
+    }
+
+    fn put_all_back(&mut self) -> Answer {
+        self.parts.end();
+        let result = self.settings.put_back();
+        self.parts.unload();
         if result.failures.is_empty() { Answer::Done } else { failed(&result.failures.join("; ")) }
     }
 }
@@ -158,11 +180,18 @@ fn failed(why: &str) -> Answer {
     Answer::Failed { why: why.to_owned() }
 }
 
+fn answer(result: Result<Answer, String>) -> Answer {
+    result.unwrap_or_else(|why| Answer::Failed { why })
+}
+
+fn done(result: Result<(), String>) -> Answer {
+    answer(result.map(|()| Answer::Done))
+}
+
 fn clock() -> Answer {
     let realtime = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let monotonic = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     Answer::Clock {
         realtime_ns: i64::try_from(realtime.as_nanos()).unwrap_or(i64::MAX),
-        monotonic_ns: monotonic.tv_sec * 1_000_000_000 + monotonic.tv_nsec,
+        monotonic_ns: clock::monotonic_ns(),
     }
 }

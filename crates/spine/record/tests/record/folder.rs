@@ -100,6 +100,8 @@ fn manifest() -> Manifest {
         valid: true,
         invalid_reasons: Vec::new(),
         emulator: Some(manifest::EmulatorHealth::default()),
+        hosts: [].into(),
+        paths: Vec::new(),
         simulator: None,
         captures: vec![manifest::Capture { node: "server".into(), ..manifest::Capture::default() }],
         scenario: serde_json::json!({"link": [{"name": "haul"}]}),

@@ -99,6 +99,23 @@ pub struct Direction {
     pub overhead: u32,
 }
 
+impl Loss {
+    /// The share of packets that is lost in the mean.
+    pub fn mean(&self) -> f64 {
+        match *self {
+            Self::None => 0.0,
+            Self::Uniform { probability } => probability.get(),
+            Self::Periodic { every } => 1.0 / every.max(1) as f64,
+            Self::GilbertElliott { p, r, loss_bad, loss_good } => {
+                let (p, r) = (p.get(), r.get());
+                // How much of the time it is in the bad state; it begins in the good one.
+                let bad = if p > 0.0 { p / (p + r) } else { 0.0 };
+                bad * loss_bad.get() + (1.0 - bad) * loss_good.get()
+            }
+        }
+    }
+}
+
 /// A process of loss.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
