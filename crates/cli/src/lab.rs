@@ -111,8 +111,8 @@ pub struct RunArgs {
     /// a time.
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Directory for the records [default: out/SCENARIO, from the file name]. Simulated and predicted runs go to its
-    /// subdirectories `sim` and `model`.
+    /// Directory for the records [default: out/SCENARIO, from the file name]. All but emulated runs go to
+    /// subdirectories named after their method.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Also run again what is on record.
@@ -173,6 +173,12 @@ impl MethodArg {
             Self::Model => "model",
             Self::Field => "field",
         }
+    }
+
+    /// Where its records are in a scenario's directory ([`Method::folder`]).
+    fn folders() -> impl Iterator<Item = &'static str> {
+        let folder = |method: &Self| if *method == Self::Emu { "" } else { method.name() };
+        Self::value_variants().iter().map(folder)
     }
 
     /// `hosts` is for the method that is on real hosts.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul lab list`, `status`, `show` and `stop`: how far runs are, also from another shell and after a kill.
 
+use super::MethodArg;
 use crate::{
     failure::Failure,
     print::{print_json, print_text},
@@ -233,7 +234,7 @@ fn named_or_last(directory: Option<&Path>) -> Result<Vec<Found>, Failure> {
 /// The sweeps by all methods in a directory of records.
 fn sweeps_in(directory: &Path) -> Result<Vec<Found>, Failure> {
     let mut all = Vec::new();
-    let methods = ["", "sim", "model"].map(|method| directory.join(method));
+    let methods = MethodArg::folders().map(|folder| directory.join(folder));
     for folder in methods {
         // Without the slash that joining an empty name leaves.
         let folder: PathBuf = folder.components().collect();
