@@ -157,7 +157,7 @@ deps-test: deps-build deps-run deps-deb
 	    /usr/lib/python3/dist-packages/scipy/__init__.py:python3-scipy \
 	    /usr/lib/python3/dist-packages/cryptography/__init__.py:python3-cryptography promtool:prometheus \
 	    mmdebstrap:mmdebstrap 'podman:podman buildah' crun:crun pip3:python3-pip systemd-analyze:systemd \
-	    rsync:rsync ncat:ncat iperf3:iperf3 /usr/sbin/sshd:openssh-server ssh:openssh-client psql:postgresql-client \
+	    sudo:sudo rsync:rsync ncat:ncat iperf3:iperf3 /usr/sbin/sshd:openssh-server ssh:openssh-client psql:postgresql-client \
 	    /usr/lib/postgresql:postgresql git:git node:nodejs go:golang-go javac:default-jdk-headless \
 	    unzip:unzip xxd:xxd tshark:tshark tcptrace:tcptrace libnftables.so.1:libnftables1 nft:nftables \
 	    etcd:etcd-server etcdctl:etcd-client \

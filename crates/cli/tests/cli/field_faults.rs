@@ -5,6 +5,7 @@ use crate::{
     common::{call, done, json, longhaul, one_of_two, refused, text},
     field_runs::Bed,
 };
+use experiment::Step;
 use record::Record;
 use serde_json::Value;
 use std::{
@@ -123,8 +124,9 @@ fn setting_that_cannot_be_put_back_is_named_and_the_record_stays() {
     let guards = crate::common::processes_with(files.to_str().unwrap());
     let guard = guards.iter().find(|(_, line)| line.contains("--worker")).unwrap().0;
     let mount = format!("mount --bind {key} {key} && mount -o remount,bind,ro {key}");
-    let mounted =
-        Command::new("nsenter").args(["-t", &guard.to_string(), "-m", "-n", "sh", "-c", &mount]).status();
+    let mounted = Command::new("nsenter")
+        .args(["-t", &guard.to_string(), "-m", "-n", "sh", "-c", &mount])
+        .status();
     assert!(mounted.unwrap().success());
     let mut said = String::new();
     std::io::Read::read_to_string(&mut engine.stderr.take().unwrap(), &mut said).unwrap();
@@ -182,7 +184,13 @@ fn host_without_room_and_one_that_is_taken() {
     // A disk of that size, which only the host's own processes see.
     let config = fs::read_to_string(bed.hosts.path("ssh_config")).unwrap();
     let files = bed.hosts.path("files-b");
-    fs::create_dir(&files).unwrap();
+    // A directory of another user, who could exchange the program.
+    let owned_by = |user: u32| std::os::unix::fs::chown(&files, Some(user), None).unwrap();
+    owned_by(65534);
+    let (code, said) = bed.run(&[]);
+    assert_eq!(code, Some(3));
+    assert!(said.contains("it is another user's"), "{said}");
+    owned_by(0);
     let small = |size: &str| {
         let disk = format!("mount -t tmpfs -o size={size} none {} && ", files.display());
         let run = bed.hosts.path("run-b");
@@ -224,16 +232,24 @@ fn killed_engine_is_continued_and_hosts_are_as_before() {
         std::env::var("LONGHAUL_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
     let bed = bed(&two("timeout=60s repeat=12", "100KB"));
     let before = bed.settings();
-    // The program is there already.
-    done(&["lab", "hosts", bed.file.to_str().unwrap()]);
     let mut state: u64 = 43;
     println!("seed {state}, {kills} kills");
     let mut steps: BTreeMap<String, u32> = BTreeMap::new();
-    for _ in 0..kills {
+    for n in 0..kills {
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let mut engine = start(&bed);
-        thread::sleep(Duration::from_millis(500 + (state >> 33) % 8000));
+        if n % 2 == 0 {
+            thread::sleep(Duration::from_millis(500 + (state >> 33) % 8000));
+        } else {
+            // As soon as a step begins, each in its turn.
+            let (before, step) = (journal(&bed).len(), Step::ALL[n / 2 % Step::ALL.len()]);
+            let step = serde_json::to_value(step).unwrap();
+            let begins = || journal(&bed).iter().skip(before).any(|line| line["step"] == step);
+            while !begins() && engine.try_wait().unwrap().is_none() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
         engine.kill().unwrap();
         engine.wait().unwrap();
         let last = journal(&bed).pop().map(|line| line["step"].to_string());

@@ -8,7 +8,11 @@ use crate::{
 use host::Namespace;
 use record::{Entity, Quantity, Record, RunResults, find_records};
 use scenario::Run;
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 use testkit::{Measured, credible, draft::Draft, until};
 use wan::Wan;
 
@@ -37,6 +41,9 @@ impl Bed {
             (name.to_owned(), own)
         };
         let hosts = Hosts::within(all[0].active_nodes().into_iter().map(namespace).collect());
+        for (name, _) in &hosts.namespaces {
+            hosts.bring_program(&format!("files-{name}"));
+        }
         let file = hosts.file(|name| format!("address = \"{}\"", wan.address(name).unwrap()));
         let path = hosts.path("s.toml");
         fs::write(&path, scenario.to_string()).unwrap();
@@ -237,4 +244,68 @@ fn path_that_is_another_makes_runs_invalid() {
         Some(0)
     );
     until("guards to end", || bed.left().is_empty());
+}
+
+/// The machines of a testbed, as EnOSlib's static provider has them.
+#[test]
+fn testbed_of_enoslib_becomes_hosts() {
+    let _turn = one_of_two();
+    let draft = Draft::new("two", "timeout=20s")
+        .node("a", "cc=bbr")
+        .node("b", "cc=bbr")
+        .link("a", "b", "rate=50mbit delay=2ms")
+        .flow("a", "b", "bytes=500KB cc=bbr");
+    let helper =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/testbeds/enoslib_hosts.py");
+    credible(|| {
+        let bed = Bed::of(&draft, &draft);
+        let packages = bed.hosts.path("packages");
+        let mut install = Command::new("pip3");
+        install.args([
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "enoslib==10.9.0",
+            "--target",
+        ]);
+        let installed = install.arg(&packages).output().unwrap();
+        assert!(installed.status.success(), "{}", text(&installed.stderr));
+        let write = |config: &str| {
+            let file = bed.hosts.path("testbed.yaml");
+            fs::write(&file, config).unwrap();
+            let mut command = Command::new("python3");
+            command.arg(&helper).arg("static").arg(&file).arg(bed.hosts.path("testbed"));
+            command.env("PYTHONPATH", &packages).output().unwrap()
+        };
+        let ssh = bed.hosts.path("ssh_config");
+        let directory = bed.hosts.path("shared");
+        let machine = |node: &str, role: &str| {
+            let address = bed.wan.address(node).unwrap();
+            format!(
+                "    - {{address: host-{node}, alias: {node}, roles: [{role}], user: root, extra: {{longhaul_address: {address}, longhaul_directory: {}, \
+                 ansible_ssh_common_args: \"-F {}\"}}}}\n",
+                directory.display(),
+                ssh.display()
+            )
+        };
+        let config =
+            |machines: &str| format!("resources:\n  machines:\n{machines}  networks: []\n");
+        let twice = write(&config(&(machine("a", "a") + &machine("b", "a"))));
+        assert!(
+            text(&twice.stderr).contains("the role a has 2 machines"),
+            "{}",
+            text(&twice.stderr)
+        );
+        let written = write(&config(&(machine("a", "a") + &machine("b", "b"))));
+        assert!(written.status.success(), "{}", text(&written.stderr));
+        let hosts = bed.hosts.path("testbed/hosts.toml");
+        let shown = call(&["lab", "hosts", hosts.to_str().unwrap()]);
+        assert!(shown.status.success(), "{}{}", text(&shown.stdout), text(&shown.stderr));
+        let mut words = bed.words();
+        words[5] = hosts.to_str().unwrap().to_owned();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = call(&words);
+        let wrong = (!output.status.success()).then(|| text(&output.stderr));
+        Measured { wrong: wrong.into_iter().collect(), faults: bed.faults() }
+    });
 }

@@ -4,16 +4,18 @@
 
 use crate::{
     common::{Kernel, alone, call, one_of_two, text},
+    field_runs::Bed,
     pace::Cleared,
 };
 use host::Namespace;
 use std::{
     fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt, symlink},
     path::Path,
     process::Command,
     sync::{Mutex, MutexGuard, PoisonError},
 };
+use testkit::draft::Draft;
 
 /// How to download through depots: the README leads there.
 pub const DOWNLOAD: [&str; 1] = ["start/download.md"];
@@ -42,6 +44,11 @@ fn blocks(page: &str) -> Vec<(&str, &str)> {
     page.split("```").skip(1).step_by(2).map(|block| block.split_once('\n').unwrap()).collect()
 }
 
+/// Blocks of numbered steps are indented.
+fn without_indentation(page: &str) -> String {
+    page.lines().map(|line| line.strip_prefix("   ").unwrap_or(line).to_owned() + "\n").collect()
+}
+
 /// A line with single blanks and without numbers that may differ, which are all except single digits other than
 /// seconds.
 fn shape(line: &str) -> String {
@@ -66,12 +73,17 @@ fn shape(line: &str) -> String {
 
 /// Follows these pages in one session, one after the other.
 fn follow(names: &[&str]) {
+    follow_with(names, None, &|page| page);
+}
+
+/// The same with programs of a folder before all others, and with pages whose example addresses are those that are there.
+fn follow_with(names: &[&str], programs: Option<&Path>, adapt: &dyn Fn(String) -> String) {
     let folder = tempfile::tempdir().unwrap();
     let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     symlink(scenarios.canonicalize().unwrap(), folder.path().join("scenarios")).unwrap();
     let (mut script, mut outputs) = (BEFORE.to_owned(), Vec::new());
     for name in names {
-        let page = page(name);
+        let page = without_indentation(&adapt(page(name)));
         for (kind, content) in blocks(&page) {
             match kind {
                 "sh" => {
@@ -94,9 +106,14 @@ fn follow(names: &[&str]) {
         }
     }
     let installed = Path::new(env!("CARGO_BIN_EXE_longhaul")).parent().unwrap();
-    let path = format!("{}:{}", installed.display(), std::env::var("PATH").unwrap());
+    let own = programs.map_or(String::new(), |folder| format!("{}:", folder.display()));
+    let path = format!("{own}{}:{}", installed.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("timeout");
     command.args(["300", "bash", "-c", &script]).current_dir(&folder).env("PATH", path);
+    if let Some(programs) = programs {
+        // With a key of ssh's.
+        command.env("HOME", programs);
+    }
     let output = command.output().unwrap();
     let progress = fs::read_to_string(folder.path().join("progress")).unwrap_or_default();
     let said = text(&output.stderr) + &progress;
@@ -201,6 +218,50 @@ fn pacing_works_as_printed() {
         Ok(())
     });
     followed.expect("a thread");
+}
+
+/// On hosts that ssh reaches by these names, over paths such as the page has.
+#[test]
+fn three_machines_are_compared_as_printed() {
+    let _turn = one_of_two();
+    let network = Draft::new("three machines", "")
+        .node("server", "cc=bbr")
+        .node("depot", "cc=bbr")
+        .nodes(&["client"])
+        .link("server", "depot", "rate=100mbit delay=20ms")
+        .link("depot", "client", "rate=100mbit delay=5ms")
+        .flow("server", "client", "bytes=1MB cc=bbr via=[\"depot\"]");
+    let bed = Bed::of(&network, &network);
+    let before = bed.settings();
+    bed.hosts.bring_program("files");
+    let programs = bed.hosts.path("programs");
+    fs::create_dir(&programs).unwrap();
+    let config = fs::read_to_string(bed.hosts.path("ssh_config")).unwrap();
+    let named = config.replace("Host host-", "Host ");
+    fs::write(bed.hosts.path("named_config"), named).unwrap();
+    let keys = programs.join(".ssh");
+    fs::create_dir(&keys).unwrap();
+    for (from, to) in [("user", "id_ed25519"), ("user.pub", "id_ed25519.pub")] {
+        fs::copy(bed.hosts.path(from), keys.join(to)).unwrap();
+    }
+    let ssh = format!(
+        "#!/bin/sh\nexec /usr/bin/ssh -F {} \"$@\"\n",
+        bed.hosts.path("named_config").display()
+    );
+    fs::write(programs.join("ssh"), ssh).unwrap();
+    fs::set_permissions(programs.join("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+    let adapt = |page: String| {
+        let addresses =
+            [("192.0.2.10", "server"), ("198.51.100.3", "depot"), ("203.0.113.7", "client")];
+        // The hosts share this machine's files.
+        let own = bed.hosts.path("files");
+        let own = format!("sudo = true, directory = \"{}\" }}", own.display());
+        addresses.iter().fold(page.replace("sudo = true }", &own), |page, (example, node)| {
+            page.replace(example, &bed.wan.address(node).unwrap().to_string())
+        })
+    };
+    follow_with(&["start/hosts.md"], Some(&programs), &adapt);
+    assert_eq!(bed.settings(), before);
 }
 
 #[test]

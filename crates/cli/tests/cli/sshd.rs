@@ -98,6 +98,14 @@ impl Hosts {
         hosts
     }
 
+    /// Puts the program into a folder for experiments, as an earlier one has.
+    pub fn bring_program(&self, folder: &str) {
+        let program = Path::new(env!("CARGO_BIN_EXE_longhaul"));
+        let digest = text(&Command::new("sha256sum").arg(program).output().unwrap().stdout);
+        fs::create_dir_all(self.path(folder)).unwrap();
+        fs::copy(program, self.path(folder).join(format!("longhaul-{}", &digest[..16]))).unwrap();
+    }
+
     fn key(&self, name: &str) {
         let file = self.path(name);
         let words = ["-q", "-t", "ed25519", "-N", "", "-C", name, "-f"];

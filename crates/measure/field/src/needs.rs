@@ -2,7 +2,7 @@
 //! What a run needs of the hosts that are its nodes.
 
 use crate::message::Facts;
-use scenario::{Client, Run};
+use scenario::{Client, Run, Source, Traffic};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Room for logs and samples, in bytes.
@@ -25,11 +25,16 @@ impl Needs {
     /// Of each node of a run.
     pub fn of(run: &Run) -> BTreeMap<String, Self> {
         let mut all: BTreeMap<String, Self> = BTreeMap::new();
+        // Depots and the generator ask for a congestion control themselves, and what receives needs none.
+        let sources: BTreeSet<&str> = run.flows.iter().map(|flow| flow.from.as_str()).collect();
         for node in &run.nodes {
             let needs = all.entry(node.name.clone()).or_default();
             needs.bytes = ROOM;
-            needs.congestion_controls.insert(node.cc.clone());
-            needs.settings.push(("net.ipv4.tcp_congestion_control".to_owned(), node.cc.clone()));
+            if sources.contains(node.name.as_str()) {
+                let key = "net.ipv4.tcp_congestion_control".to_owned();
+                needs.congestion_controls.insert(node.cc.clone());
+                needs.settings.push((key, node.cc.clone()));
+            }
             let buffers = [
                 ("net.ipv4.tcp_rmem", node.tcp_rmem_max),
                 ("net.ipv4.tcp_wmem", node.tcp_wmem_max),
@@ -58,6 +63,11 @@ impl Needs {
                 let needs = all.entry(hop.from.to_owned()).or_default();
                 needs.congestion_controls.insert(control.clone());
             }
+        }
+        let is_tcp = |traffic: &&Traffic| !matches!(traffic.source, Source::Cbr { .. });
+        for traffic in run.traffic.iter().filter(is_tcp) {
+            let needs = all.entry(traffic.from.clone()).or_default();
+            needs.congestion_controls.insert(traffic.cc.clone());
         }
         all
     }

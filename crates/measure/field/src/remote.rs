@@ -406,15 +406,21 @@ async fn deploy(
     })?;
     let directory = quoted(&host.directory.to_string_lossy());
     let name = format!("{directory}/longhaul-{}", &digest[..16]);
-    let check = format!("echo '{digest}  '{name} | sha256sum -c --status");
+    // Another user could exchange the program in a directory of theirs.
+    let own = format!("[ -O {directory} ]");
+    let check = format!("{own} && echo '{digest}  '{name} | sha256sum -c --status");
     if shell(session, host, &check, None).await?.0 {
         return Ok(unquoted(host, digest));
     }
     let content =
         fs::read(file).map_err(|e| FieldError::Own(format!("{}: {e}", file.display())))?;
+    // Hosts may share the directory.
+    let token = host::random::<8>().map_err(|error| FieldError::Own(error.to_string()))?;
+    let new = format!("{name}.{}", hexadecimal(&token));
     let take = format!(
-        "umask 077 && mkdir -p {directory} && cat > {name}.new && chmod 755 {name}.new && \
-         echo '{digest}  '{name}.new | sha256sum -c --status && mv -f {name}.new {name} || {{ rm -f {name}.new; exit 1; }}"
+        "umask 077 && mkdir -p {directory} && {{ {own} || {{ echo it is another user\\'s; exit 1; }}; }} && \
+         cat > {new} && chmod 755 {new} && \
+         echo '{digest}  '{new} | sha256sum -c --status && mv -f {new} {name} || {{ rm -f {new}; exit 1; }}"
     );
     let (is_there, said) = shell(session, host, &take, Some(&content)).await?;
     if is_there {
