@@ -246,7 +246,7 @@ fn path_that_is_another_makes_runs_invalid() {
     until("guards to end", || bed.left().is_empty());
 }
 
-/// The machines of a testbed, as EnOSlib's static provider has them.
+/// The machines of a testbed, as `EnOSlib`'s static provider has them.
 #[test]
 fn testbed_of_enoslib_becomes_hosts() {
     let _turn = one_of_two();

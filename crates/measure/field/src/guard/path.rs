@@ -161,15 +161,16 @@ pub fn measure(
     socket.connect(to)?;
     let _ = rustix::net::sockopt::set_socket_send_buffer_size_force(&socket, 4 << 20);
     let sender = Sender { socket, token };
-    let min_rtt_us = u32::try_from(sender.round_trip()?.as_micros()).unwrap_or(u32::MAX);
+    let round_trip = sender.round_trip()?;
+    let min_rtt_us = u32::try_from(round_trip.as_micros()).unwrap_or(u32::MAX);
     let Some(rate) = rate_bps else {
         return Ok(PathMeasured { min_rtt_us, rate_bps: None, sent: 0, arrived: 0 });
     };
     let time = time.clamp(Duration::from_millis(100), LONGEST);
     let sent = sender.train(0, rate as f64 * BELOW, time, u64::MAX)?;
-    let below = sender.report(0)?;
+    let below = sender.report(0, round_trip)?;
     sender.train(1, rate as f64 * ABOVE, time / 2, MOST_ABOVE)?;
-    let above = sender.report(1)?;
+    let above = sender.report(1, round_trip)?;
     let rate_bps = above.per_s * ((PAYLOAD as u64 + HEADERS) * 8) as f64;
     let arrived = below.datagrams.min(sent);
     Ok(PathMeasured { min_rtt_us, rate_bps: Some(rate_bps as u64), sent, arrived })
@@ -191,12 +192,12 @@ impl Sender {
     /// The shortest of some.
     fn round_trip(&self) -> io::Result<Duration> {
         let begun = Instant::now();
-        let mut shortest: Option<Duration> = None;
+        let (mut shortest, mut answers): (Option<Duration>, u32) = (None, 0);
         let mut sent = Vec::new();
         self.socket.set_read_timeout(Some(BETWEEN))?;
         let mut answer = [0; 64];
         // As many looks as there are questions, and then until the last answer may have come.
-        while begun.elapsed() < ANSWER + BETWEEN * QUESTIONS {
+        while answers < QUESTIONS && begun.elapsed() < ANSWER + BETWEEN * QUESTIONS {
             if sent.len() < QUESTIONS as usize {
                 let mut question = self.datagram(QUESTION, 0, 14);
                 question[10..].copy_from_slice(&(sent.len() as u32).to_be_bytes());
@@ -215,6 +216,7 @@ impl Sender {
                     .filter(|_| answer[..9] == self.datagram(QUESTION, 0, 9)[..])
                 {
                     let took = at.elapsed();
+                    answers += 1;
                     shortest = Some(shortest.map_or(took, |known| known.min(took)));
                 }
             }
@@ -250,8 +252,8 @@ impl Sender {
     }
 
     /// What of a train has arrived, once the last of it must have.
-    fn report(&self, train: u8) -> io::Result<Arrived> {
-        self.socket.set_read_timeout(Some(Duration::from_millis(200)))?;
+    fn report(&self, train: u8, round_trip: Duration) -> io::Result<Arrived> {
+        self.socket.set_read_timeout(Some(Duration::from_millis(200) + round_trip))?;
         let (question, begun) = (self.datagram(REPORT, train, 26), Instant::now());
         let (mut answer, mut last) = ([0; 64], None);
         while begun.elapsed() < 2 * ANSWER {
@@ -266,7 +268,7 @@ impl Sender {
                 per_s: f64::from_be_bytes(bytes(18)),
             };
             // Twice the same: nothing more comes.
-            if last == Some(arrived) && begun.elapsed() > ANSWER / 4 {
+            if last == Some(arrived) && begun.elapsed() > 2 * round_trip {
                 return Ok(arrived);
             }
             last = Some(arrived);
