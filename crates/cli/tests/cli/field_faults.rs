@@ -199,11 +199,15 @@ fn host_without_room_and_one_that_is_taken() {
         assert_ne!(own, config);
         fs::write(bed.hosts.path("ssh_config"), own).unwrap();
     };
+    let program = fs::metadata(env!("CARGO_BIN_EXE_longhaul")).unwrap().len();
+    small(&format!("{},noexec", program + (200 << 20)));
+    let (code, said) = bed.run(&[]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("b: programs do not run from"), "{said}");
     small("1M");
     let (code, said) = bed.run(&[]);
     assert_eq!(code, Some(3));
     assert!(said.contains("b: this program cannot be brought to"), "{said}");
-    let program = fs::metadata(env!("CARGO_BIN_EXE_longhaul")).unwrap().len();
     small(&(program + (20 << 20)).to_string());
     let (code, said) = bed.run(&[]);
     assert_eq!(code, Some(3), "{said}");

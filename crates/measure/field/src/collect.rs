@@ -4,7 +4,7 @@
 use crate::{
     error::FieldError,
     message::{Answer, Ask},
-    method::{Field, of},
+    method::{Field, keep_alive, of},
     pack,
     remote::Remote,
 };
@@ -22,6 +22,8 @@ use units::text::hexadecimal;
 
 /// The largest file that is fetched.
 const MOST_BYTES: u64 = 1 << 30;
+/// How many pieces are fetched until other hosts hear of the engine again.
+const PIECES: usize = 64;
 /// The longest piece.
 const PIECE: usize = 1 << 20;
 /// How often another connection is tried, and after which pause.
@@ -49,7 +51,9 @@ pub async fn collect(
     let mut fetched = Fetched { file: File::create(&packed).map_err(failed)?, length: 0, bytes };
     let mut tries = 0;
     while fetched.length < bytes {
-        match fetched.rest(of(remotes, node)?, &token).await {
+        // The others wait meanwhile; one that is gone is missed when its own record is fetched.
+        let _ = keep_alive(remotes).await;
+        match fetched.some(of(remotes, node)?, &token).await {
             Ok(()) => {}
             Err(FieldError::Gone { .. }) if tries < CONNECTIONS => {
                 tries += 1;
@@ -79,9 +83,12 @@ struct Fetched {
 }
 
 impl Fetched {
-    /// Goes on with what is there.
-    async fn rest(&mut self, remote: &mut Remote, token: &str) -> Result<(), FieldError> {
-        while self.length < self.bytes {
+    /// Goes on with what is there, for some pieces.
+    async fn some(&mut self, remote: &mut Remote, token: &str) -> Result<(), FieldError> {
+        for _ in 0..PIECES {
+            if self.length == self.bytes {
+                break;
+            }
             let ask = Ask::Fetch { token: token.to_owned(), offset: self.length };
             let answer = remote.part(&ask).await?;
             let piece = match &answer {

@@ -79,6 +79,8 @@ fn of_flow(flow: &Flow, parts: &BTreeMap<String, Record>) -> Option<FlowSummary>
     let total = |count: fn(&HopSummary) -> Option<u64>| summary.hops.iter().map(count).sum();
     summary.retransmits = total(|hop| hop.retransmits);
     summary.timeouts = total(|hop| hop.timeouts);
+    // What a host's programs said may be anything.
+    summary.outcome = printable(&summary.outcome, 400);
     Some(summary)
 }
 

@@ -37,7 +37,8 @@ use std::{
 };
 use tokio::{
     runtime::{Builder, Runtime},
-    time::{Instant, sleep},
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
 };
 
 /// How often a run is tried that turns out invalid: what made a path another one is often gone a moment later.
@@ -54,6 +55,8 @@ const PREPARATION: Duration = Duration::from_secs(600);
 const LEAD: Duration = Duration::from_millis(500);
 /// What a run takes beyond its time limit, as a reservation has it.
 const BESIDES: Duration = Duration::from_secs(120);
+/// How long a host may take to be released, where that does not matter any more.
+const GIVING_UP: Duration = Duration::from_secs(20);
 /// How long a part may take to be over after the run's end.
 const ENDING: Duration = Duration::from_secs(120);
 
@@ -166,9 +169,7 @@ impl Method for Field {
         let mut reached = self.reached();
         let played = self.runtime.block_on(self.play(run, &mut reached, context));
         if played.is_err() {
-            // Guards put everything back when their connections end.
-            reached.remotes.clear();
-            reached.are_taken = false;
+            self.runtime.block_on(give_up(&mut reached));
         }
         played
     }
@@ -177,13 +178,7 @@ impl Method for Field {
 impl Drop for Field {
     fn drop(&mut self) {
         let reached = self.reached.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let ending: Vec<Remote> = reached.remotes.drain().map(|(_, remote)| remote).collect();
-        self.runtime.block_on(async {
-            for remote in ending {
-                // Its guard puts everything back also when the connection ends.
-                let _ = remote.end().await;
-            }
-        });
+        self.runtime.block_on(give_up(reached));
     }
 }
 
@@ -213,7 +208,7 @@ impl Field {
             of(remotes, node)?.order(&Ask::Prepare(Box::new(order(node)))).await?;
         }
         for node in &nodes {
-            hashes.extend(await_ready(of(remotes, node)?, context).await?);
+            hashes.extend(await_ready(remotes, node, context).await?);
         }
         context.step(Step::Execution);
         begin(remotes, &nodes, &hashes).await?;
@@ -254,11 +249,7 @@ impl Field {
                     }
                 }
                 // Its guard puts everything back without the engine. All are reached again for the next run.
-                Err(_) => {
-                    reached.remotes.clear();
-                    reached.are_taken = false;
-                    return;
-                }
+                Err(_) => return give_up(reached).await,
             }
         }
     }
@@ -301,6 +292,7 @@ impl Field {
                 return Err(ExperimentError::Interrupted);
             }
             let time = Duration::from(self.hosts.measure);
+            keep_alive(remotes).await?;
             let measured = measure(remotes, &self.hosts, &path, time).await?;
             found.push((path, measured));
         }
@@ -323,6 +315,24 @@ impl Field {
         remotes.insert(node.to_owned(), remote);
         Ok(())
     }
+}
+
+/// Releases all hosts, and waits until their guards have ended. One that does not answer puts everything back by itself.
+async fn give_up(reached: &mut Reached) {
+    reached.are_taken = false;
+    let mut ending = JoinSet::new();
+    for (_, remote) in reached.remotes.drain() {
+        ending.spawn(async { timeout(GIVING_UP, remote.end()).await });
+    }
+    ending.join_all().await;
+}
+
+/// Keeps all guards from putting everything back while the engine waits for one.
+pub async fn keep_alive(remotes: &mut HashMap<String, Remote>) -> Result<(), FieldError> {
+    for remote in remotes.values_mut() {
+        remote.ping().await?;
+    }
+    Ok(())
 }
 
 /// The host that is a node.
@@ -374,11 +384,14 @@ async fn stand(
 }
 
 async fn await_ready(
-    remote: &mut Remote,
+    remotes: &mut HashMap<String, Remote>,
+    node: &str,
     context: &RunContext<'_>,
 ) -> Result<BTreeMap<String, String>, ExperimentError> {
     let begun = Instant::now();
     loop {
+        keep_alive(remotes).await?;
+        let remote = of(remotes, node)?;
         if context.is_interrupted() {
             return Err(ExperimentError::Interrupted);
         }

@@ -16,9 +16,10 @@ use openssh::{
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
-    fs, io,
+    env, fs, io,
     net::{IpAddr, SocketAddr},
     num::NonZeroUsize,
+    os::unix::fs::MetadataExt,
     path::PathBuf,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -365,11 +366,32 @@ fn unreached(host: &Host, why: &str) -> FieldError {
     FieldError::Unreached { node, ssh, why: one_line(why) }
 }
 
+/// Where sockets of ssh are: their paths must be short, which a home directory may not be. Folders of engines that were killed are
+/// removed.
+fn control_directory() -> PathBuf {
+    let base = env::var_os("XDG_RUNTIME_DIR").map_or_else(env::temp_dir, PathBuf::from);
+    let own = rustix::process::getuid().as_raw();
+    for entry in fs::read_dir(&base).into_iter().flatten().flatten() {
+        let is_one = entry.file_name().as_encoded_bytes().starts_with(b".ssh-connection");
+        let Some(metadata) = entry.metadata().ok().filter(|it| is_one && it.is_dir()) else {
+            continue;
+        };
+        let is_old =
+            metadata.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > CONNECT));
+        if metadata.uid() == own && is_old && !entry.path().join("master").exists() {
+            // Another engine may be at it.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    base
+}
+
 async fn connect(host: &Host, hosts: &Hosts) -> Result<Session, FieldError> {
     let mut builder = SessionBuilder::default();
     builder.known_hosts_check(KnownHosts::Strict).connect_timeout(CONNECT);
     // Without the engine, the process of ssh that others share ends too.
     builder.control_persist(ControlPersist::IdleFor(IDLE));
+    builder.control_directory(control_directory());
     if let Some(config) = &hosts.ssh_config {
         builder.config_file(config);
     }
@@ -475,6 +497,13 @@ fn no_guard(host: &Host, said: &str) -> FieldError {
     if host.sudo && said.contains("password") {
         let lacks = "sudo asks for a password: allow it without for this user (NOPASSWD in sudoers), or leave out sudo";
         return FieldError::Lacks { node: host.node.clone(), lacks: lacks.to_owned() };
+    }
+    if said.contains("Permission denied") {
+        let directory = host.directory.display();
+        let lacks = format!(
+            "programs do not run from {directory} (mounted noexec?): name another directory"
+        );
+        return FieldError::Lacks { node: host.node.clone(), lacks };
     }
     let why = if said.is_empty() { "it says nothing".to_owned() } else { said };
     FieldError::Gone { node: host.node.clone(), why }
