@@ -35,6 +35,7 @@ mod get;
 mod intercept;
 mod interop;
 mod lab;
+mod lab_events;
 mod lab_sweeps;
 mod lacking;
 mod misspelled;

@@ -55,6 +55,7 @@ pub fn of(run: &Run, by: MadeBy<'_>, command: &[String], started: SystemTime) ->
         valid: true,
         invalid_reasons: Vec::new(),
         emulator: None,
+        events: Vec::new(),
         hosts: [].into(),
         paths: Vec::new(),
         simulator: None,

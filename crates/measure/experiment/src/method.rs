@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a method of running scenarios is.
 
-use crate::{error::ExperimentError, obstacles::Obstacles, step::Step};
+use crate::{
+    error::ExperimentError,
+    obstacles::{Obstacle, Obstacles},
+    step::Step,
+};
 use record::Record;
-use scenario::Run;
+use scenario::{Event, Run};
 use std::{
     fmt::Debug,
     path::{Path, PathBuf},
@@ -33,6 +37,11 @@ pub trait Method: Debug + Sync {
     /// How often a run is tried that turns out invalid.
     fn attempts(&self) -> u32 {
         1
+    }
+
+    /// Whether things happen in its runs at times of their own (`[[event]]`).
+    fn has_events(&self) -> bool {
+        false
     }
 
     /// What it takes from these runs without doing anything with it, one line for each key.
@@ -148,6 +157,15 @@ impl Progress {
 /// thing and says what to do.
 pub fn prepare_all(method: &dyn Method, runs: &[Run]) -> Result<Vec<Run>, ExperimentError> {
     let mut obstacles = Obstacles::default();
+    let without = runs.iter().filter(|run| !method.has_events() && !run.events.is_empty());
+    for run in without {
+        let event = |event: &Event| Obstacle {
+            before: "only methods emu and field have event ",
+            subject: event.name.clone(),
+            after: String::new(),
+        };
+        obstacles.unsupported(run, run.events.iter().map(event));
+    }
     let prepared = runs.iter().map(|run| method.prepare(run, &mut obstacles)).collect();
     obstacles.of_all(runs.len()).map(|()| prepared)
 }

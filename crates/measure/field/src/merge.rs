@@ -90,12 +90,14 @@ fn manifest_of(merged: &Merged<'_>, flows: &[FlowSummary]) -> Manifest {
     let mut manifest = Manifest { paths: on_record(paths), ..of };
     let mut reasons = deviations(paths, merged.limit);
     for (node, part) in parts {
-        let Manifest { versions, nodes, congestion_controls, sockets, invalid_reasons, .. } =
-            part.manifest.clone();
+        let Manifest {
+            versions, nodes, congestion_controls, sockets, events, invalid_reasons, ..
+        } = part.manifest.clone();
         manifest.versions.extend(versions);
         manifest.nodes.extend(nodes);
         manifest.congestion_controls.extend(congestion_controls);
         manifest.sockets.extend(sockets);
+        manifest.events.extend(events);
         reasons
             .extend(invalid_reasons.iter().map(|why| format!("{node}: {}", printable(why, 400))));
         manifest.hosts.extend(surveyed.get(node).map(|found| (node.clone(), host(found))));
@@ -111,6 +113,7 @@ fn manifest_of(merged: &Merged<'_>, flows: &[FlowSummary]) -> Manifest {
             }
         }
     }
+    manifest.events.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     reasons.dedup();
     manifest.valid = reasons.is_empty();
     manifest.invalid_reasons = reasons;

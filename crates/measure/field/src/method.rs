@@ -145,6 +145,10 @@ impl Method for Field {
         ATTEMPTS
     }
 
+    fn has_events(&self) -> bool {
+        true
+    }
+
     fn ignored(&self, runs: &[Run]) -> Vec<String> {
         lab::ignored(runs)
     }
@@ -442,7 +446,7 @@ async fn await_end(
     context: &RunContext<'_>,
 ) -> Result<(), ExperimentError> {
     let longest = Duration::from(run.duration.unwrap_or(run.timeout)) + ENDING;
-    let has_followers = run.flows.iter().any(|flow| flow.after.is_some());
+    let has_followers = !run.events.is_empty() || run.flows.iter().any(|flow| flow.after.is_some());
     let begun = Instant::now();
     let mut ended: BTreeSet<String> = BTreeSet::new();
     let mut over: BTreeSet<&str> = BTreeSet::new();
@@ -450,7 +454,7 @@ async fn await_end(
         if context.is_interrupted() {
             return Err(ExperimentError::Interrupted);
         }
-        let is_over = ended.len() == run.flows.len();
+        let is_over = run.flows.iter().all(|flow| ended.contains(&flow.name));
         let known: Vec<String> = ended.iter().cloned().collect();
         for node in nodes {
             let remote = of(remotes, node)?;

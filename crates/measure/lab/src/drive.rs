@@ -5,14 +5,16 @@ use crate::{
     client,
     ended::Ended,
     error::LabError,
+    events::Happened,
     payload::{Payload, sha256_of},
     phases::Phases,
     sampler::{self, Arriving, ArrivingCount},
-    servers::FlowPlan,
+    servers::{FlowPlan, Servers},
     stage::Stage,
     streams, tcp_timeouts,
     traffic::{self, Sources},
 };
+use record::manifest::HappenedEvent;
 use scenario::{Client, Run, Source};
 use std::{
     path::Path,
@@ -46,6 +48,8 @@ pub struct Driven {
     pub traffic: traffic::Outcome,
     /// When the first flow could begin, and when the run was over.
     pub took_place: (Instant, Instant),
+    /// The events that happened here.
+    pub events: Vec<HappenedEvent>,
 }
 
 /// A run whose servers are up.
@@ -60,6 +64,8 @@ pub struct Ready<'r> {
     pub arriving: &'r [Arriving],
     /// How far they are.
     pub phases: &'r Phases,
+    /// The servers.
+    pub servers: &'r Servers,
     /// Set when the run shall end early.
     pub interrupted: &'r AtomicBool,
 }
@@ -76,7 +82,8 @@ impl Ready<'_> {
         begun: Instant,
         others: impl FnOnce(Instant),
     ) -> Result<Driven, LabError> {
-        let Self { stage, run, plans, arriving, phases, interrupted } = *self;
+        let Self { stage, run, plans, arriving, phases, interrupted, .. } = *self;
+        let (happened, over_flag) = (Happened::default(), AtomicBool::new(false));
         let hops: Vec<_> = plans.iter().flat_map(|plan| plan.hops.clone()).collect();
         let (running, stop) = mpsc::channel();
         let traffic = traffic.start(begun)?;
@@ -88,6 +95,11 @@ impl Ready<'_> {
             });
             let start = |(plan, arriving)| scope.spawn(move || self.receive(plan, arriving, end));
             let clients: Vec<_> = plans.iter().zip(arriving).map(start).collect();
+            let happen = |event| {
+                let (happened, over) = (&happened, &over_flag);
+                scope.spawn(move || self.happen(event, (begun, end), over, happened))
+            };
+            let events: Vec<_> = self.events().map(happen).collect();
             let ended: Result<Vec<Ended>, LabError> = clients
                 .into_iter()
                 .map(|client| client.join().expect("a client's thread does not panic"))
@@ -99,12 +111,21 @@ impl Ready<'_> {
                 }
             }
             let over = Instant::now();
+            over_flag.store(true, Ordering::Relaxed);
+            let failed = events
+                .into_iter()
+                .find_map(|event| event.join().expect("an event's thread does not panic").err());
             let traffic = traffic.finish(run, stage);
             drop(running);
             let seen = watcher.join().expect("the watcher does not panic");
             let took_place = (begun, over);
-            Ok(Driven { ended: ended?, seen: seen?, traffic: traffic?, took_place })
+            if let Some(failed) = failed {
+                return Err(failed);
+            }
+            let (ended, seen, traffic) = (ended?, seen?, traffic?);
+            Ok(Driven { ended, seen, traffic, took_place, events: Vec::new() })
         })
+        .map(|driven| Driven { events: happened.all(), ..driven })
     }
 
     /// One flow, from the wait for its time on.
@@ -118,7 +139,10 @@ impl Ready<'_> {
         if !arriving.is_here {
             return Ok(Ended::elsewhere());
         }
-        phases.await_earlier(&plan.flow, end, interrupted);
+        let starter = self.run.starter(&plan.flow.name).map(|event| &event.name);
+        if let Some(earlier) = plan.flow.after.as_ref().or(starter) {
+            phases.await_end(earlier, end, interrupted);
+        }
         wait_until(end.min(Instant::now() + Duration::from(plan.flow.start)), interrupted);
         if Instant::now() >= end {
             return Ok(Ended::before_its_start());

@@ -72,6 +72,10 @@ impl Method for Emulation {
         ATTEMPTS
     }
 
+    fn has_events(&self) -> bool {
+        true
+    }
+
     fn ignored(&self, runs: &[Run]) -> Vec<String> {
         ignored(runs)
     }
@@ -121,15 +125,16 @@ fn emulate(
     }
     let pacers = Pacers::attach(&wan, run, &plans)?;
     let gateways = Gateways::start(&wan, run)?;
-    let servers = Servers::start(&wan, run, &plans, context.folder, &emulation.longhaul)?;
+    let running = Servers::start(&wan, run, &plans, context.folder, &emulation.longhaul)?;
     let sysctls = recording::sysctls(&wan, run)?;
     let arriving: Vec<Arriving> =
         plans.iter().map(|plan| drive::arriving(&wan, context.folder, plan)).collect();
     let traffic = Sources::open(&wan, run)?;
-    let phases = Phases::of(&run.flows);
+    let phases = Phases::of(run);
     let interrupted = context.interrupted();
     let (stage, plans, arriving) = (&wan, &plans[..], &arriving[..]);
-    let ready = Ready { stage, run, plans, arriving, phases: &phases, interrupted };
+    let (phases, servers) = (&phases, &running);
+    let ready = Ready { stage, run, plans, arriving, phases, servers, interrupted };
     context.step(Step::Execution);
     wan.begin_schedules();
     let driven = ready.drive(traffic, Instant::now(), |_| ())?;
@@ -138,7 +143,7 @@ fn emulate(
     let mut pacing_faults = pacers.faults()?;
     let gateways = gateways.stop();
     pacing_faults.extend(pacing_gateways::faults(&gateways));
-    drop(servers);
+    drop(running);
     // The last: what servers send at their end is in the counts of the links, too.
     let captures = captures.stop()?;
     if context.is_interrupted() {

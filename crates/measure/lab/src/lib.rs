@@ -17,6 +17,7 @@ mod drive;
 mod emulation;
 mod ended;
 mod error;
+mod events;
 mod flow_server;
 mod kept_connections;
 mod pacing;

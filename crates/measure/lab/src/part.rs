@@ -17,7 +17,7 @@ use crate::{
 };
 use experiment::manifest::MadeBy;
 use record::{Record, manifest::CongestionControl};
-use scenario::{Flow, Run};
+use scenario::{Event, Flow, Run};
 use std::{
     collections::BTreeMap,
     io,
@@ -75,7 +75,9 @@ pub enum Stand {
 /// What the part's thread and its holder share.
 #[derive(Debug)]
 struct Shared {
-    /// Flows that are received on other hosts, and come after others.
+    /// Flows that are received here, and events that happen here.
+    own: Vec<String>,
+    /// Flows that are received on other hosts, with what they come after.
     later: Vec<(String, String)>,
     stand: Mutex<Stand>,
     start: Mutex<Option<(Instant, BTreeMap<String, Digest256>)>>,
@@ -98,12 +100,18 @@ impl Part {
     /// # Errors
     /// No more threads.
     pub fn start(order: Order) -> Result<Self, LabError> {
-        let phases = Phases::of(&order.run.flows);
+        let phases = Phases::of(&order.run);
         // Of a flow that is received elsewhere, this host sees only connections.
         let elsewhere = order.run.flows.iter().filter(|flow| flow.to != order.node);
         elsewhere.clone().filter(|flow| flow.after.is_none()).for_each(|it| phases.begin(&it.name));
-        let later = |flow: &Flow| Some((flow.after.clone()?, flow.name.clone()));
+        let starter = |flow: &Flow| order.run.starter(&flow.name).map(|event| event.name.clone());
+        let later =
+            |flow: &Flow| Some((flow.after.clone().or_else(|| starter(flow))?, flow.name.clone()));
+        let received = order.run.flows.iter().filter(|flow| flow.to == order.node);
+        let is_here = |event: &&Event| order.run.place(event) == Some(&order.node);
+        let events = order.run.events.iter().filter(is_here).map(|event| event.name.clone());
         let shared = Arc::new(Shared {
+            own: received.map(|flow| flow.name.clone()).chain(events).collect(),
             later: elsewhere.filter_map(later).collect(),
             stand: Mutex::new(Stand::Preparing),
             start: Mutex::default(),
@@ -125,10 +133,10 @@ impl Part {
         if has_ended { Stand::Over } else { self.shared.stand().clone() }
     }
 
-    /// Of these flows the ones whose receivers have ended, as far as is known here.
-    pub fn ended<'f>(&self, flows: impl IntoIterator<Item = &'f Flow>) -> Vec<String> {
-        let ended = flows.into_iter().filter(|flow| self.shared.phases.has_ended(&flow.name));
-        ended.map(|flow| flow.name.clone()).collect()
+    /// The flows that have ended here, and the events that have happened here.
+    pub fn ended(&self) -> Vec<String> {
+        let Shared { own, phases, .. } = &*self.shared;
+        own.iter().filter(|name| phases.has_ended(name)).cloned().collect()
     }
 
     /// Has it begin at a time, knowing what each flow carries.
@@ -137,11 +145,14 @@ impl Part {
         self.shared.set(Stand::Running);
     }
 
-    /// A flow has ended on another host. Those that come after it begin.
-    pub fn flow_ended(&self, flow: &str) {
-        let Shared { phases, later, .. } = &*self.shared;
-        phases.end(flow);
-        let after = later.iter().filter(|(before, next)| before == flow && !phases.has_begun(next));
+    /// A flow has ended on another host, or an event has happened there. Flows that come after it begin.
+    pub fn has_happened(&self, name: &str) {
+        let Shared { phases, later, own, .. } = &*self.shared;
+        if own.iter().any(|it| it == name) {
+            return;
+        }
+        phases.end(name);
+        let after = later.iter().filter(|(before, next)| before == name && !phases.has_begun(next));
         after.for_each(|(_, next)| phases.begin(next));
     }
 
@@ -242,8 +253,15 @@ fn play(order: &Order, shared: &Shared) -> Result<Record, LabError> {
     drive::wait_until(begun, interrupted_flag);
     let started = SystemTime::now();
     let arriving = &arriving[..];
-    let ready =
-        Ready { stage: &stage, run, plans, arriving, phases, interrupted: interrupted_flag };
+    let ready = Ready {
+        stage: &stage,
+        run,
+        plans,
+        arriving,
+        phases,
+        servers: &servers,
+        interrupted: interrupted_flag,
+    };
     let driven = ready.drive(traffic, begun, |end| shared.await_others(end))?;
     let pacing_faults = pacers.faults()?;
     drop(servers);

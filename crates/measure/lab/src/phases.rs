@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which flows of a run have begun and ended: some wait for others, whose connections they take over.
+//! Which flows of a run have begun and ended, and which events have happened: some wait for others, and flows take over their
+//! connections.
 
-use scenario::Flow;
+use scenario::{Flow, Run};
 use std::{
     collections::HashMap,
     sync::{
@@ -33,26 +34,28 @@ pub struct Phases {
 
 impl Phases {
     /// None has begun.
-    pub fn of(flows: &[Flow]) -> Self {
-        let flows = flows.iter();
-        let by_flow = flows.clone().map(|flow| (flow.name.clone(), Phase::Waiting)).collect();
+    pub fn of(run: &Run) -> Self {
+        let flows = run.flows.iter();
+        let events = run.events.iter().map(|event| &event.name);
+        let names = flows.clone().map(|flow| &flow.name).chain(events);
+        let by_flow = names.map(|name| (name.clone(), Phase::Waiting)).collect();
         let successor = |flow: &Flow| Some((flow.after.clone()?, flow.name.clone()));
         let successors = flows.filter_map(successor).collect();
         Self { by_flow: Mutex::new(by_flow), changed: Condvar::new(), successors }
     }
 
-    /// Returns once the flow that this one comes after has ended, if there is one, or the run is over or was interrupted.
-    pub fn await_earlier(&self, flow: &Flow, end: Instant, interrupted: &AtomicBool) {
-        let Some(earlier) = &flow.after else { return };
+    /// Returns once a flow has ended or an event has happened, or the run is over or was interrupted; whether it was the former.
+    pub fn await_end(&self, name: &str, end: Instant, interrupted: &AtomicBool) -> bool {
         let mut by_flow = self.by_flow();
-        while by_flow[earlier] != Phase::Ended && !interrupted.load(Relaxed) {
+        while by_flow[name] != Phase::Ended {
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
+            if left.is_zero() || interrupted.load(Relaxed) {
+                return false;
             }
             let woken = self.changed.wait_timeout(by_flow, left.min(LOOK));
             by_flow = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
+        true
     }
 
     /// A flow begins.
@@ -60,7 +63,7 @@ impl Phases {
         self.set(flow, Phase::Running);
     }
 
-    /// A flow's client has ended.
+    /// A flow's client has ended, or an event has happened.
     pub fn end(&self, flow: &str) {
         self.set(flow, Phase::Ended);
     }

@@ -260,6 +260,7 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
         invalid_reasons: reasons,
         emulator: observed.links.map(|links| emulator(observed, &links.snapshot.health)),
         captures: observed.captures.clone(),
+        events: observed.driven.events.clone(),
         ..experiment::manifest::of(run, observed.method, observed.command, observed.started)
     }
 }

@@ -15,12 +15,13 @@ use host::{Lack, TcpSockets};
 use protocol::{Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme};
 use scenario::{Flow, Run, Signalling, kept};
 use std::{
-    fs::File,
+    fs::OpenOptions,
     io,
     net::{IpAddr, SocketAddr},
     ops::Range,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 use units::Rate;
@@ -215,14 +216,17 @@ impl FlowPlan {
 
 /// The servers of a run, up and listening. They end together when this is dropped.
 pub struct Servers {
-    programs: Vec<Server>,
+    programs: Mutex<Vec<Server>>,
+    /// Where their files are, and the program that is a depot.
+    folder: PathBuf,
+    longhaul: PathBuf,
     /// Those of flows that nginx can't send.
     own: Vec<FlowServer>,
 }
 
 impl Drop for Servers {
     fn drop(&mut self) {
-        self.programs.iter().for_each(Server::tell_to_end);
+        self.programs().iter().for_each(Server::tell_to_end);
         self.own.clear();
     }
 }
@@ -237,7 +241,7 @@ impl Servers {
         folder: &Path,
         longhaul: &Path,
     ) -> Result<Self, LabError> {
-        let mut servers = Self { programs: Vec::new(), own: Vec::new() };
+        let (mut programs, mut flow_servers) = (Vec::new(), Vec::new());
         let (own, stock): (Vec<&FlowPlan>, _) =
             plans.iter().partition(|plan| is_sent_by_own_server(plan, plans));
         let is_here = |plan: &&&FlowPlan| plan.has_own_servers() && stage.has(&plan.flow.from);
@@ -245,24 +249,63 @@ impl Servers {
             let same: Vec<_> =
                 own.iter().filter(|other| other.origin == plan.origin).copied().collect();
             let server = FlowServer::start(stage, &plan.flow.from, plan.origin, &same)?;
-            servers.own.push(server);
+            flow_servers.push(server);
         }
         for node in run.nodes.iter().filter(|node| stage.has(&node.name)) {
             let of_node: Vec<&FlowPlan> =
                 stock.iter().filter(|plan| plan.flow.from == node.name).copied().collect();
             if !of_node.is_empty() {
-                servers.programs.push(start_nginx(stage, &node.name, &of_node, folder)?);
+                programs.push(start_nginx(stage, &node.name, &of_node, folder)?);
             }
         }
         for plan in plans.iter().filter(|plan| plan.has_own_servers()) {
             for n in (0..plan.flow.via.len()).filter(|&n| stage.has(&plan.flow.via[n])) {
-                servers.programs.push(start_depot(stage, plan, n, folder, longhaul)?);
+                programs.push(start_depot(stage, plan, n, folder, longhaul)?);
             }
         }
-        for server in &mut servers.programs {
+        for server in &mut programs {
             server.wait_until_listening(stage)?;
         }
-        Ok(servers)
+        let (folder, longhaul) = (folder.to_owned(), longhaul.to_owned());
+        Ok(Self { programs: Mutex::new(programs), folder, longhaul, own: flow_servers })
+    }
+
+    /// Kills a node's depots at once.
+    pub fn kill_depots(&self, node: &str) {
+        let mut programs = self.programs();
+        for depot in programs.iter_mut().filter(|it| it.depot.is_some() && it.node == node) {
+            // One that has ended by itself is as good as killed.
+            let _ = depot.child.kill();
+            let _ = depot.child.wait();
+        }
+    }
+
+    /// Starts a node's depots again, with the settings that they had; those that run end before.
+    ///
+    /// # Errors
+    /// One does not come up.
+    pub fn restart_depots(
+        &self,
+        stage: &dyn Stage,
+        plans: &[FlowPlan],
+        node: &str,
+    ) -> Result<(), LabError> {
+        self.kill_depots(node);
+        let mut programs = self.programs();
+        for program in programs.iter_mut().filter(|it| it.node == node) {
+            let Some((flow, n)) = &program.depot else { continue };
+            let plan = plans.iter().find(|plan| plan.flow.name == *flow);
+            let plan = plan.expect("a depot is a flow's");
+            let mut again = start_depot(stage, plan, *n, &self.folder, &self.longhaul)?;
+            again.wait_until_listening(stage)?;
+            *program = again;
+        }
+        Ok(())
+    }
+
+    /// Nothing is left half changed, so a panic elsewhere does not spoil it.
+    fn programs(&self) -> MutexGuard<'_, Vec<Server>> {
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -284,6 +327,8 @@ pub fn has_stock_client(flow: &Flow) -> bool {
 struct Server {
     name: String,
     node: String,
+    /// The flow that it is a depot of, and which one of its depots.
+    depot: Option<(String, usize)>,
     listens: Vec<SocketAddr>,
     log: PathBuf,
     child: Child,
@@ -298,13 +343,15 @@ impl Server {
         folder: &Path,
     ) -> Result<Self, LabError> {
         let log = folder.join(format!("{name}.log"));
-        let file = File::create(&log).map_err(|e| LabError::file("write", &log, e))?;
+        // Of a program that starts again, both are kept.
+        let file = OpenOptions::new().create(true).append(true).open(&log);
+        let file = file.map_err(|e| LabError::file("write", &log, e))?;
         let out = file.try_clone().map_err(|e| LabError::file("write", &log, e))?;
         let child =
             command.stdin(Stdio::null()).stdout(out).stderr(file).spawn().map_err(|e| {
                 missing_program(command.get_program().to_string_lossy().as_ref(), e)
             })?;
-        Ok(Self { name, node: node.to_owned(), listens, log, child })
+        Ok(Self { name, node: node.to_owned(), depot: None, listens, log, child })
     }
 
     fn wait_until_listening(&mut self, stage: &dyn Stage) -> Result<(), LabError> {
@@ -442,5 +489,7 @@ fn start_depot(
     std::fs::write(&config, text).map_err(|e| LabError::file("write", &config, e))?;
     let mut command = stage.command(node, &longhaul.to_string_lossy())?;
     command.arg("depot").arg("--config").arg(&config);
-    Server::start(command, name, node, vec![plan.depots[n]], folder)
+    let mut depot = Server::start(command, name, node, vec![plan.depots[n]], folder)?;
+    depot.depot = Some((plan.flow.name.clone(), n));
+    Ok(depot)
 }

@@ -83,6 +83,9 @@ pub struct Manifest {
     /// How well the emulator kept up; null for other methods.
     #[serde(default)]
     pub emulator: Option<EmulatorHealth>,
+    /// The events of the scenario, in the order in which they happened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<HappenedEvent>,
     /// The real hosts of a run, by node; none for other methods.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, FieldHost>,
@@ -240,6 +243,15 @@ pub struct EmulatorHealth {
     /// Further figures, as the emulator names them.
     #[serde(flatten)]
     pub more: serde_json::Map<String, serde_json::Value>,
+}
+
+/// An event of the scenario that has happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HappenedEvent {
+    /// Its name.
+    pub name: String,
+    /// When, in the record's time.
+    pub at_s: f64,
 }
 
 /// A real host.

@@ -179,6 +179,7 @@ fn run(outline: &Outline, planned_run: &PlannedRun<'_>, repeat: u32) -> Run {
         congestion: network.congestion.clone(),
         pacing: network.pacing,
         bottlenecks: network.bottlenecks.clone(),
+        events: network.events.clone(),
         family: network.family,
         nodes: network.nodes.clone(),
         links: network.links.iter().map(|l| l.drawn(seed, varies)).collect(),

@@ -10,8 +10,8 @@ pub(crate) const RUN_KEYS: [&str; 5] = ["duration", "family", "sample", "seed", 
 /// Top-level keys that are the same for all runs; only `--set` sets them.
 pub(crate) const SCENARIO_KEYS: [&str; 5] = ["baseline", "repeat", "source", "title", "vary"];
 /// Kinds of things that are addressed by name.
-const KINDS: [&str; 7] =
-    ["node", "link", "flow", "traffic", "background", "congestion", "bottleneck"];
+const KINDS: [&str; 8] =
+    ["node", "link", "flow", "traffic", "background", "congestion", "bottleneck", "event"];
 /// Tables of which there is one.
 const SINGLE: [&str; 2] = ["tcp", "pacing"];
 

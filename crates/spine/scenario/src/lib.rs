@@ -48,8 +48,8 @@ pub use draws::{FileArrival, FileArrivals, Random};
 pub use limits::PathLimits;
 pub use routes::{Leg, Routes};
 pub use run::{
-    Bottleneck, Burst, Capture, ChangingRate, Client, Congestion, Direction, Discipline, Family,
-    FileSize, Flow, FlowPacing, Heading, Hop, JitterDistribution, LatePackets, Link,
+    Action, Bottleneck, Burst, Capture, ChangingRate, Client, Congestion, Direction, Discipline,
+    Event, Family, FileSize, Flow, FlowPacing, Heading, Hop, JitterDistribution, LatePackets, Link,
     LinkImpairments, LinkOutage, LinkPolicer, Loss, LossDetection, Node, PacingRtt, PacingSettings,
     PacketJitter, Profile, Queue, Recovery, Reference, Run, Setting, Signalling, Source, Tcp,
     Thresholds, Traffic, Variant,

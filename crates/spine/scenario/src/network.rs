@@ -20,6 +20,7 @@ mod capture;
 mod changing_rate;
 mod count;
 mod discipline;
+mod event;
 mod impairments;
 mod pacing;
 mod tcp;
@@ -28,6 +29,7 @@ mod values;
 
 pub(crate) use capture::CaptureSpec;
 pub(crate) use discipline::{DisciplineSpec, RedSpec};
+pub(crate) use event::EventSpec;
 pub(crate) use pacing::{BottleneckSpec, HopPacing};
 pub(crate) use traffic::{BackgroundSpec, SourceSpec, TrafficSpec, arrivals};
 pub(crate) use values::{HopCc, QueueSize, Size};
@@ -37,6 +39,8 @@ pub(crate) use values::{HopCc, QueueSize, Size};
 const MOST_NODES: usize = 1024;
 /// Enough for a full mesh of 90 nodes; and as many flows and as much traffic.
 pub(crate) const MOST_OTHERS: usize = 4096;
+/// Each waits in a thread of its own.
+const MOST_EVENTS: usize = 256;
 
 /// What a run consists of, before names are checked and sizes computed.
 #[derive(Debug)]
@@ -55,6 +59,7 @@ pub(crate) struct NetworkSpec {
     pub flows: Vec<FlowSpec>,
     pub traffic: Vec<TrafficSpec>,
     pub backgrounds: Vec<BackgroundSpec>,
+    pub events: Vec<EventSpec>,
 }
 
 #[derive(Debug, Clone)]
@@ -173,6 +178,10 @@ pub(crate) fn read(root: &Table, file: &Location, problems: &Problems) -> Option
     let backgrounds = top.sections("background").into_iter().map(traffic::background);
     let backgrounds: Vec<_> = backgrounds.collect();
     let congestion: Vec<_> = top.sections("congestion").into_iter().map(tcp::congestion).collect();
+    let events: Vec<_> = top.sections("event").into_iter().map(event::event).collect();
+    if events.len() > MOST_EVENTS {
+        top.report(top.location(), &format!("more than {MOST_EVENTS} of [[event]]"));
+    }
     let tcp = tcp::tcp(top.section("tcp"), family);
     let pacing = pacing::settings(top.section("pacing"));
     let bottlenecks: Vec<_> =
@@ -201,6 +210,7 @@ pub(crate) fn read(root: &Table, file: &Location, problems: &Problems) -> Option
         flows: flows?,
         traffic: traffic?,
         backgrounds: backgrounds.into_iter().collect::<Option<_>>()?,
+        events: events.into_iter().collect::<Option<_>>()?,
     })
 }
 
@@ -276,8 +286,18 @@ fn link(mut fields: Fields<'_>) -> Option<Vec<LinkSpec>> {
 }
 
 /// The top-level tables that [`read`] reads, next to the keys of a run.
-pub(crate) const SECTIONS: [&str; 9] =
-    ["node", "link", "flow", "traffic", "background", "congestion", "tcp", "pacing", "bottleneck"];
+pub(crate) const SECTIONS: [&str; 10] = [
+    "node",
+    "link",
+    "flow",
+    "traffic",
+    "background",
+    "congestion",
+    "tcp",
+    "pacing",
+    "bottleneck",
+    "event",
+];
 
 /// What `forward` and `backward` may override.
 const DIRECTION_KEYS: [&str; 16] = [

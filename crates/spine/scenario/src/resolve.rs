@@ -13,7 +13,7 @@ use crate::{
     network::{DirectionSpec, FlowSpec, HopCc, LinkSpec, MOST_OTHERS, NetworkSpec, NodeSpec, Size},
     routes::{InFlight, Routes},
     run::{
-        Bottleneck, Congestion, Direction, Discipline, Family, Flow, FlowPacing, Link, Node,
+        Bottleneck, Congestion, Direction, Discipline, Event, Family, Flow, FlowPacing, Link, Node,
         PacingSettings, Tcp, Traffic,
     },
 };
@@ -25,6 +25,7 @@ use units::{Bytes, Duration};
 mod capture;
 mod context;
 mod discipline;
+mod event;
 mod jittered;
 mod length;
 mod names;
@@ -61,6 +62,7 @@ pub(crate) struct Network {
     pub links: Vec<Jittered<Link>>,
     pub flows: Vec<Jittered<Flow>>,
     pub traffic: Vec<Jittered<Traffic>>,
+    pub events: Vec<Event>,
 }
 
 /// Resolves what was read. None where problems were reported.
@@ -99,6 +101,7 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Location, problems: &Problems) -
     });
     check_after(&spec.flows, &flows, problems);
     reverse::mark(&spec.flows, &mut flows, &routes);
+    let events = event::events(&spec.events, &flows, problems);
     let bottlenecks = pacing::bottlenecks(&spec.bottlenecks, &context);
     let traffic = all_traffic(&spec, file, &context);
     let hops = flows.iter().flat_map(|flow| flow.thing.hops()).map(|hop| (hop.from, hop.to));
@@ -127,6 +130,7 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Location, problems: &Problems) -
             .collect(),
         flows,
         traffic,
+        events,
     })
 }
 

@@ -8,6 +8,7 @@ use units::{Bytes, Duration};
 
 mod capture;
 mod discipline;
+mod event;
 mod family;
 mod flow;
 mod impairments;
@@ -19,6 +20,7 @@ mod traffic;
 
 pub use capture::Capture;
 pub use discipline::{Discipline, Thresholds};
+pub use event::{Action, Event};
 pub use family::Family;
 pub use flow::{Client, Flow, Hop, Signalling};
 pub use impairments::{
@@ -81,6 +83,9 @@ pub struct Run {
     /// Bottlenecks that hosts schedule their packets for, in the order of the file.
     #[serde(default)]
     pub bottlenecks: Vec<Bottleneck>,
+    /// What happens at times of its own, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
     /// Measurements of papers for this variant at this point.
     pub references: Vec<Reference>,
 }
@@ -89,6 +94,21 @@ impl Run {
     /// The shortest paths between all nodes.
     pub fn routes(&self) -> Routes {
         Routes::new(self.nodes.iter().map(|n| n.name.as_str()), &self.links)
+    }
+
+    /// The event that starts a flow, if one does.
+    pub fn starter(&self, flow: &str) -> Option<&Event> {
+        self.events.iter().find(|event| matches!(&event.action, Action::Start(it) if it == flow))
+    }
+
+    /// The node where an event happens: of a flow that it starts, where that is received.
+    pub fn place<'r>(&'r self, event: &'r Event) -> Option<&'r str> {
+        match &event.action {
+            Action::Kill(node) | Action::Restart(node) => Some(node),
+            Action::Start(flow) => {
+                self.flows.iter().find(|it| it.name == *flow).map(|flow| flow.to.as_str())
+            }
+        }
     }
 
     /// The nodes on which programs run: those where flows and traffic begin and end, and depots.

@@ -50,7 +50,6 @@ pub struct Parts {
 struct Current {
     part: Part,
     run: Run,
-    node: String,
     folder: PathBuf,
 }
 
@@ -116,7 +115,7 @@ impl Parts {
         let controls = self.controls.as_ref().map(LoadedControls::on_record);
         let order = Order {
             run: run.clone(),
-            node: node.clone(),
+            node,
             addresses,
             folder: folder.clone(),
             shared,
@@ -127,7 +126,7 @@ impl Parts {
             command,
         };
         let part = Part::start(order).map_err(|error| said(&error))?;
-        self.current = Some(Current { part, run, node, folder });
+        self.current = Some(Current { part, run, folder });
         Ok(())
     }
 
@@ -137,13 +136,15 @@ impl Parts {
 
     /// Hears what happened elsewhere, and answers what happened here.
     pub fn stand(&self, ended: &[String], is_over: bool) -> Result<Answer, String> {
-        let Current { part, run, node, .. } = self.current()?;
-        let known = |name: &&String| run.flows.iter().any(|flow| flow.name == **name);
-        ended.iter().filter(known).for_each(|flow| part.flow_ended(flow));
+        let Current { part, run, .. } = self.current()?;
+        let known = |name: &&String| {
+            run.flows.iter().any(|flow| flow.name == **name)
+                || run.events.iter().any(|event| event.name == **name)
+        };
+        ended.iter().filter(known).for_each(|name| part.has_happened(name));
         if is_over {
             part.others_are_over();
         }
-        let here = run.flows.iter().filter(|flow| flow.to == *node);
         let (stand, hashes) = match part.stand() {
             part::Stand::Preparing => (Stand::Preparing, BTreeMap::new()),
             part::Stand::Ready(hashes) => (Stand::Ready, hashes),
@@ -151,7 +152,7 @@ impl Parts {
             part::Stand::Over => (Stand::Over, BTreeMap::new()),
         };
         let hashes = hashes.into_iter().map(|(flow, hash)| (flow, hexadecimal(&hash))).collect();
-        Ok(Answer::Stand { stand, hashes, ended: part.ended(here) })
+        Ok(Answer::Stand { stand, hashes, ended: part.ended() })
     }
 
     pub fn begin(&self, at_ns: i64, hashes: &BTreeMap<String, String>) -> Result<(), String> {

@@ -100,6 +100,7 @@ fn manifest() -> Manifest {
         valid: true,
         invalid_reasons: Vec::new(),
         emulator: Some(manifest::EmulatorHealth::default()),
+        events: Vec::new(),
         hosts: [].into(),
         paths: Vec::new(),
         simulator: None,

@@ -24,6 +24,8 @@ pub(super) fn check(spec: &NetworkSpec, file: &Location, problems: &Problems) {
     let bottlenecks = spec.bottlenecks.iter();
     unique("bottleneck", bottlenecks.map(|b| (&b.location, b.name.0.as_str())), problems);
 
+    unique("event", spec.events.iter().map(|e| (&e.location, e.name.0.as_str())), problems);
+
     let nodes =
         KnownNames { kind: "node", names: spec.nodes.iter().map(|n| n.name.as_str()).collect() };
     let links =

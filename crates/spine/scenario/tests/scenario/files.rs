@@ -61,6 +61,9 @@ fn fragments_of_the_documentation_are_taken() {
     let ends = "[[node]]\nname = \"left\"\n[[node]]\nname = \"right\"\n";
     let link = "[[link]]\nbetween = [\"left\", \"right\"]\nloss = \"${loss}\"\n";
     let flow = "[[flow]]\nfrom = \"left\"\nto = \"right\"\n";
+    let chain = "[[node]]\nname = \"depot\"\n[[link]]\nbetween = [\"left\", \"depot\"]\n\
+        [[link]]\nbetween = [\"depot\", \"right\"]\n\
+        [[flow]]\nfrom = \"left\"\nto = \"right\"\nvia = [\"depot\"]\n";
     let cases = [
         (
             reference,
@@ -69,7 +72,8 @@ fn fragments_of_the_documentation_are_taken() {
             "[[link]]\nbetween = [\"left\", \"right\"]\n",
             1,
         ),
-        (reference, 1, format!("[vars]\nloss = \"0\"\n{ends}{link}{flow}"), "", 3),
+        (reference, 1, format!("{chain}{ends}{flow}"), "", 1),
+        (reference, 2, format!("[vars]\nloss = \"0\"\n{ends}{link}{flow}"), "", 3),
         (queues, 0, format!("{ends}{flow}"), "", 1),
     ];
     for (page, at, before, after, runs) in cases {

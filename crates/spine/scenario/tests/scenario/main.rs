@@ -4,6 +4,7 @@
 mod capture;
 mod count;
 mod discipline;
+mod event;
 mod expand;
 mod files;
 mod hostile;
