@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What becomes of experiments whose hosts fail, or are unlike what one expects; and of hosts whose engine is killed.
+//! Experiments whose hosts fail or are unusual, and hosts whose engine is killed.
 
 use crate::{
     common::{call, done, json, longhaul, one_of_two, refused, text},
@@ -28,8 +28,7 @@ fn two(keys: &str, bytes: &str) -> Draft {
         .flow("a", "b", &format!("bytes={bytes} cc=bbr"))
 }
 
-/// Hosts that have other buffers than a scenario asks for. Paths are not what is tested, and an emulator that is late makes them
-/// others.
+/// Hosts that have other buffers than a scenario asks for. Paths are not tested here, and an emulator that is late changes them.
 fn bed(draft: &Draft) -> Bed {
     let network = Draft::new("network", "")
         .node("a", "cc=bbr")
@@ -118,7 +117,7 @@ fn setting_that_cannot_be_put_back_is_named_and_the_record_stays() {
     let bed = bed(&two("timeout=60s repeat=1", "8MB"));
     let mut engine = start(&bed);
     until("the run is under way", || is_in(&bed, "r01", "execution"));
-    // From now on the guard can read it, and not write it.
+    // The guard can read it, and not write it.
     let key = "/proc/sys/net/ipv4/tcp_rmem";
     let files = bed.hosts.path("files-b");
     let guards = crate::common::processes_with(files.to_str().unwrap());

@@ -78,7 +78,7 @@ fn depot_dies_and_returns_and_flows_wait_for_it() {
 }
 
 #[test]
-fn events_of_one_host_are_heard_of_on_others() {
+fn events_of_one_host_reach_others() {
     let _turn = one_of_two();
     let draft = scenario();
     credible(|| {

@@ -5,7 +5,7 @@
 //! reservation     hosts are reached and taken
 //! deployment      congestion controls and settings are brought there, and paths measured
 //! configuration   servers, depots and files come up on each host (`lab::part`)
-//! execution       all parts begin at one time, and hear what happens elsewhere
+//! execution       all parts begin at one time; the engine relays what happens on each
 //! collection      each host's record is fetched, and its settings are put back
 //! analysis        the records become one (`merge`)
 //! ```
@@ -41,7 +41,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// How often a run is tried that turns out invalid: what made a path another one is often gone a moment later.
+/// How often an invalid run is tried again: what changed a path has often passed a moment later.
 const ATTEMPTS: u32 = 3;
 /// How long a host waits for the engine before it puts everything back.
 const LEASE: Duration = Duration::from_secs(60);
@@ -81,7 +81,7 @@ struct Reached {
 }
 
 impl Field {
-    /// Reaches all hosts and looks what they are. Nothing is changed there but the program that is brought.
+    /// Reaches all hosts and describes them. Only the program is brought there.
     ///
     /// # Errors
     /// A host is not reached.
@@ -109,7 +109,7 @@ impl Field {
         self.reached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What of a run is in the way of its hosts.
+    /// What keeps these hosts from a run.
     fn lacking(&self, run: &Run) -> Vec<String> {
         let mut lacking = self.hosts.misfits(run);
         for (node, needs) in Needs::of(run) {
@@ -438,7 +438,7 @@ async fn begin(
     Ok(())
 }
 
-/// Tells hosts of each other's flows until all parts are over.
+/// Relays the ends of flows, and events, between hosts until all parts are over.
 async fn await_end(
     run: &Run,
     remotes: &mut HashMap<String, Remote>,

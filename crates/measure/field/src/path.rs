@@ -50,7 +50,7 @@ impl Path {
         all
     }
 
-    /// How what was measured differs from what is asked for by more than a share of it.
+    /// Where the measured path differs from the scenario's by more than a share of it.
     pub fn deviations(&self, measured: &PathMeasured, limit: f64) -> Vec<String> {
         let path = format!("the path from {} to {}", self.from, self.to);
         let mut found = Vec::new();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn deviations_are_told_beyond_limit_and_chance() {
+    fn deviations_are_beyond_limit_and_chance() {
         let path = Path {
             from: "a".into(),
             to: "b".into(),

@@ -44,7 +44,7 @@ pub struct Driven {
     pub ended: Vec<Ended>,
     /// What the sampler saw.
     pub seen: sampler::Observations,
-    /// What became of traffic other than the flows.
+    /// Traffic other than the flows.
     pub traffic: traffic::Outcome,
     /// When the first flow could begin, and when the run was over.
     pub took_place: (Instant, Instant),
@@ -72,7 +72,7 @@ pub struct Ready<'r> {
 
 impl Ready<'_> {
     /// Runs the receivers that are here, each at its time after `begun`, and watches until the last has ended and `others` returns,
-    /// which is told when the run ends at the latest; or to the end of a run that ends by the clock.
+    /// which gets the latest end of the run; or to the end of a run that ends by the clock.
     ///
     /// # Errors
     /// A receiver cannot be started, or the kernel does not tell of sockets.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The part of a run that one host has, which is one of its nodes: servers, depots, receivers, traffic and samples by the same code as in
-//! emulation. Whoever holds the parts of all nodes starts them at the same time, tells each what happens elsewhere, and puts
+//! emulation. The holder of all parts starts them at the same time, passes on what happens elsewhere, and puts
 //! their records together.
 
 use crate::{
@@ -34,7 +34,7 @@ use std::{
 /// How often a part that waits looks whether it was interrupted.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a host is to do.
+/// The part that a host has.
 #[derive(Debug)]
 pub struct Order {
     /// The run.
@@ -194,7 +194,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Until it is told when to start.
+    /// Waits for the time to start.
     fn await_start(&self) -> Result<(Instant, BTreeMap<String, Digest256>), LabError> {
         let mut start = lock(&self.start);
         loop {
@@ -241,7 +241,7 @@ fn play(order: &Order, shared: &Shared) -> Result<Record, LabError> {
     shared.set(Stand::Ready(hashes.collect()));
     let (begun, hashes) = shared.await_start()?;
     for plan in plans.iter_mut().filter(|plan| plan.payload.is_none()) {
-        // What is compared; nothing is sent from here.
+        // For comparison: nothing is sent from here.
         let sha256 = hashes.get(&plan.flow.name).copied();
         plan.payload = sha256.map(|sha256| Payload { path: PathBuf::new(), sha256 });
     }

@@ -119,7 +119,7 @@ fn pattern(traffic: &Traffic, seed: u64) -> Option<Pattern> {
 }
 
 impl Running {
-    /// Ends them all. What the receivers saw is told where they are, and what the senders of datagrams did where those are.
+    /// Ends them all. Each end is reported by the machine that it is on.
     ///
     /// # Errors
     /// The kernel does not tell what has arrived.

@@ -34,7 +34,7 @@ const PARTS: &str = "parts";
 /// How the folder of a guard begins; then comes its keeper's process.
 const WORK: &str = "work-";
 
-/// What of runs is on this host.
+/// The parts of runs on this host.
 #[derive(Debug)]
 pub struct Parts {
     directory: PathBuf,
@@ -70,7 +70,7 @@ impl Parts {
         }
     }
 
-    /// Removes what guards have left that were killed together with their keepers. Whoever has the host may do that.
+    /// Removes files of guards that were killed together with their keepers. Only the guard that has the host may do that.
     pub fn clean(&self) {
         for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
             let is_work = entry.file_name().to_string_lossy().starts_with(WORK);
@@ -134,7 +134,7 @@ impl Parts {
         self.current.as_ref().ok_or_else(|| "there is no part of a run".to_owned())
     }
 
-    /// Hears what happened elsewhere, and answers what happened here.
+    /// Takes what happened elsewhere, and answers what happened here.
     pub fn stand(&self, ended: &[String], is_over: bool) -> Result<Answer, String> {
         let Current { part, run, .. } = self.current()?;
         let known = |name: &&String| {

@@ -46,7 +46,7 @@ const BIN: Duration = Duration::from_millis(1);
 /// part has about this many datagrams at least.
 const PARTS: u64 = 20;
 const OF_PART: u64 = 50;
-/// What a train sends at once after a stop; the rest of it is later, since a burst would overflow queues.
+/// The most that a train sends at once after a stop. The rest comes later, since a burst would overflow queues.
 const MOST_AT_ONCE: Duration = Duration::from_micros(500);
 
 /// What of a train has arrived.
@@ -202,7 +202,7 @@ impl Sender {
                 let mut question = self.datagram(QUESTION, 0, 14);
                 question[10..].copy_from_slice(&(sent.len() as u32).to_be_bytes());
                 sent.push(Instant::now());
-                // Nobody listens yet, or the answer says so.
+                // An error says that the other end does not listen yet.
                 let _ = self.socket.send(&question);
             } else if shortest.is_some() && begun.elapsed() > BETWEEN * QUESTIONS + ANSWER / 4 {
                 break;
