@@ -12,7 +12,6 @@ use std::{
     collections::BTreeMap,
     fs,
     os::unix::fs::PermissionsExt,
-    path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::Duration,
@@ -147,9 +146,11 @@ fn clock_ten_minutes_off_and_a_foreign_processor() {
     fs::create_dir(&path).unwrap();
     fs::write(path.join("uname"), "#!/bin/sh\necho riscv64\n").unwrap();
     fs::set_permissions(path.join("uname"), fs::Permissions::from_mode(0o755)).unwrap();
-    let library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
-    assert!(Path::new(library).exists());
-    let off = format!("LD_PRELOAD={library} FAKETIME=+600s DONT_FAKE_MONOTONIC=1");
+    let folders = fs::read_dir("/usr/lib").unwrap().flatten().map(|entry| entry.path());
+    let library = folders.map(|it| it.join("faketime/libfaketime.so.1")).find(|it| it.exists());
+    let library =
+        library.expect("libfaketime.so.1 below /usr/lib: install the Debian package faketime");
+    let off = format!("LD_PRELOAD={} FAKETIME=+600s DONT_FAKE_MONOTONIC=1", library.display());
     let foreign = format!("PATH={}:/usr/bin:/bin", path.display());
     let sshd = |name: &str, more: &str| {
         let file = bed.hosts.path(&format!("{name}.conf"));

@@ -2,7 +2,7 @@
 //! What a run needs of the hosts that are its nodes.
 
 use crate::message::Facts;
-use scenario::{Client, Run, Source, Traffic};
+use scenario::{Run, Source, Traffic};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Room for logs and samples, in bytes.
@@ -48,16 +48,11 @@ impl Needs {
         }
         for flow in &run.flows {
             let bytes = flow.bytes.map_or(0, units::Bytes::get);
-            let is_stock = flow.bytes.is_some() && flow.streams == 1;
-            let client = match flow.client.unwrap_or_default() {
-                Client::Curl => "curl",
-                Client::Wget => "wget",
-                Client::Aria2 => "aria2c",
-            };
-            for (node, program) in [(&flow.from, "nginx"), (&flow.to, client)] {
+            let programs = [(&flow.from, "nginx"), (&flow.to, lab::client_program(flow))];
+            for (node, program) in programs {
                 let needs = all.entry(node.clone()).or_default();
                 needs.bytes += bytes;
-                needs.programs.extend(is_stock.then_some(program));
+                needs.programs.extend(lab::has_stock_client(flow).then_some(program));
             }
             for (hop, control) in flow.hops().zip(&flow.cc) {
                 let needs = all.entry(hop.from.to_owned()).or_default();
@@ -88,11 +83,7 @@ impl Needs {
     pub fn lacking(&self, facts: &Facts) -> Vec<String> {
         let mut lacking = Vec::new();
         for program in self.programs.iter().filter(|name| !facts.programs.contains_key(**name)) {
-            let package = match *program {
-                "nginx" => "nginx-light",
-                "aria2c" => "aria2",
-                other => other,
-            };
+            let package = lab::package_of(program);
             lacking.push(format!("{program} is not installed: apt-get install {package}"));
         }
         let has = |name: &&String| facts.congestion_controls.contains(name);

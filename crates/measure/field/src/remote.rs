@@ -9,11 +9,11 @@ use crate::{
         Answer, Ask, Facts, GREETING, Hello, LONGEST, PathMeasured, Reservation, Setting, VERSION,
         line,
     },
+    pack,
 };
 use openssh::{
     Child, ChildStdin, ChildStdout, ControlPersist, KnownHosts, Session, SessionBuilder, Stdio,
 };
-use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
     env, fs, io,
@@ -65,9 +65,7 @@ impl Program {
         let all = hosts.binaries.iter().map(|(name, file)| (name.clone(), file.clone())).chain(own);
         let with_digest = |(name, file): (String, PathBuf)| {
             let failed = |e: io::Error| FieldError::Own(format!("{}: {e}", file.display()));
-            let mut hash = Sha256::new();
-            hash.update(fs::read(&file).map_err(failed)?);
-            let digest = hexadecimal(&hash.finalize());
+            let (_, digest) = pack::sha256_of(&file).map_err(failed)?;
             Ok((name, (file, digest)))
         };
         Ok(Self { by_architecture: all.map(with_digest).collect::<Result<_, FieldError>>()? })

@@ -36,10 +36,12 @@ mod streams;
 mod tcp_timeouts;
 mod traffic;
 
+pub use client::program as client_program;
 pub use congestion_controls::LoadedControls;
 pub use emulation::{Emulation, effective_run, ignored};
 pub use error::LabError;
 pub use kept_connections::ungrown_connections;
 pub use payload::{Digest256, Payloads};
 pub use preflight::{check_emulated_network, unsupported_on_hosts};
+pub use servers::{has_stock_client, package_of};
 pub use small_buffers::small_buffers;

@@ -406,15 +406,20 @@ pub fn missing_program(program: &str, error: io::Error) -> LabError {
     if error.kind() != io::ErrorKind::NotFound {
         return LabError::system("start a program", error);
     }
-    let package = match program {
-        "nginx" => "nginx-light",
-        "aria2c" => "aria2",
-        program => program,
-    };
+    let package = package_of(program);
     LabError::lacks(Lack::new(
         format_args!("{program} is not installed"),
         format_args!("apt-get install {package}"),
     ))
+}
+
+/// The Debian package of a program that runs use.
+pub fn package_of(program: &str) -> &str {
+    match program {
+        "nginx" => "nginx-light",
+        "aria2c" => "aria2",
+        program => program,
+    }
 }
 
 fn start_nginx(
