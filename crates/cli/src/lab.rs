@@ -368,8 +368,9 @@ fn job_count(method: &dyn Method, asked: Option<NonZeroUsize>) -> Result<usize, 
         (true, None) => Ok(std::thread::available_parallelism().map_or(1, NonZeroUsize::get)),
         (false, None | Some(1)) => Ok(1),
         (false, Some(jobs)) => Err(Failure::usage(format!(
-            "--jobs {jobs}: emulated runs at the same time would slow each other down. Leave out --jobs, or use \
-             --method sim"
+            "--jobs {jobs}: runs by method {} at the same time would slow each other down. Leave out --jobs, or use \
+             --method sim",
+            method.name()
         ))),
     }
 }

@@ -300,7 +300,8 @@ fn paths_between_hosts_are_measured() {
         let found: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
         let path = &found["paths"][0];
         assert!(path["error"].is_null(), "{path}");
-        let of = |key: &str| path["measured"][key].as_f64().unwrap();
+        // A host that is held up cannot tell the rate.
+        let of = |key: &str| path["measured"][key].as_f64().unwrap_or(0.0);
         let is_right = (0.9..1.05).contains(&(of("rate_bps") / 50e6))
             && (20_000.0..26_000.0).contains(&of("rtt_us"))
             // Of more than 10 000 datagrams, with a deviation of 0.1 %.

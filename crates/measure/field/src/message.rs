@@ -204,7 +204,7 @@ pub struct PathMeasured {
     /// The shortest round trip, in microseconds.
     pub min_rtt_us: u32,
     /// The rate at which datagrams arrive that are sent at one and a half of the rate that is expected, in bit/s of IP packets.
-    /// None if no rate is expected.
+    /// None if no rate is expected, or the host cannot send as fast.
     pub rate_bps: Option<u64>,
     /// Datagrams sent at nine tenths of the rate that is expected.
     pub sent: u64,

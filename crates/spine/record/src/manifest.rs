@@ -283,7 +283,7 @@ pub struct MeasuredPath {
     pub rtt_us: f64,
     /// The rate of the slowest link in the scenario, in bit/s; null where none has one.
     pub asked_rate_bps: Option<u64>,
-    /// The rate at which datagrams arrived that were sent faster than that, in bit/s of IP packets.
+    /// The rate at which datagrams arrived that were sent faster than that, in bit/s of IP packets; null where they could not be.
     pub rate_bps: Option<u64>,
     /// The share of packets that the scenario's links lose at random.
     pub asked_loss: f64,

@@ -30,6 +30,8 @@ const HEADERS: u64 = 28;
 /// The rates of trains, as shares of the rate that is asked for. What a queue holds does not matter to the first.
 const BELOW: f64 = 0.9;
 const ABOVE: f64 = 1.5;
+/// What a host must send of the rate at least, so that the path decides at which rate that arrives.
+const ENOUGH: f64 = 1.2;
 /// The most that a train above the rate has.
 const MOST_ABOVE: u64 = 64 << 20;
 /// The most datagrams of a train.
@@ -167,13 +169,16 @@ pub fn measure(
         return Ok(PathMeasured { min_rtt_us, rate_bps: None, sent: 0, arrived: 0 });
     };
     let time = time.clamp(Duration::from_millis(100), LONGEST);
-    let sent = sender.train(0, rate as f64 * BELOW, time, u64::MAX)?;
+    let (sent, _) = sender.train(0, rate as f64 * BELOW, time, u64::MAX)?;
     let below = sender.report(0, round_trip)?;
-    sender.train(1, rate as f64 * ABOVE, time / 2, MOST_ABOVE)?;
+    let (_, offered_per_s) = sender.train(1, rate as f64 * ABOVE, time / 2, MOST_ABOVE)?;
     let above = sender.report(1, round_trip)?;
-    let rate_bps = above.per_s * ((PAYLOAD as u64 + HEADERS) * 8) as f64;
+    let bits = ((PAYLOAD as u64 + HEADERS) * 8) as f64;
+    // Below that, the sender is what was measured.
+    let is_path = offered_per_s * bits >= rate as f64 * ENOUGH;
+    let rate_bps = is_path.then_some((above.per_s * bits) as u64);
     let arrived = below.datagrams.min(sent);
-    Ok(PathMeasured { min_rtt_us, rate_bps: Some(rate_bps as u64), sent, arrived })
+    Ok(PathMeasured { min_rtt_us, rate_bps, sent, arrived })
 }
 
 struct Sender {
@@ -227,8 +232,14 @@ impl Sender {
         })
     }
 
-    /// Sends at a rate of IP packets; with how many were sent.
-    fn train(&self, train: u8, bps: f64, time: Duration, most_bytes: u64) -> io::Result<u64> {
+    /// Sends at a rate of IP packets; with how many datagrams were sent, and how many a second.
+    fn train(
+        &self,
+        train: u8,
+        bps: f64,
+        time: Duration,
+        most_bytes: u64,
+    ) -> io::Result<(u64, f64)> {
         let datagram = self.datagram(TRAIN, train, PAYLOAD);
         let each_s = (PAYLOAD as u64 + HEADERS) as f64 * 8.0 / bps.max(1.0);
         let all = (time.as_secs_f64() / each_s) as u64;
@@ -248,7 +259,7 @@ impl Sender {
             }
             thread::sleep(Duration::from_secs_f64((each_s * (1.0 - due)).clamp(5e-5, 0.1)));
         }
-        Ok(sent)
+        Ok((sent, sent as f64 / begun.elapsed().as_secs_f64().max(1e-6)))
     }
 
     /// What of a train has arrived, once the last of it must have.
@@ -291,7 +302,7 @@ mod tests {
         assert!(measured.min_rtt_us < 50_000, "{measured:?}");
         assert!(measured.sent > 400 && measured.arrived > measured.sent / 2, "{measured:?}");
         // Faster than asked: all that was sent arrives at the rate at which it was sent.
-        assert!(measured.rate_bps.unwrap() > 15_000_000, "{measured:?}");
+        assert!(measured.rate_bps.is_none_or(|bps| bps > 15_000_000), "{measured:?}");
         let unasked = measure((local, port).into(), 7, None, time).unwrap();
         assert_eq!((unasked.rate_bps, unasked.sent), (None, 0));
         let other_token = measure((local, port).into(), 8, Some(20_000_000), time);
