@@ -434,13 +434,15 @@ async fn deploy(
     }
     let content =
         fs::read(file).map_err(|e| FieldError::Own(format!("{}: {e}", file.display())))?;
-    // Hosts may share the directory.
+    // Hosts may share the directory: a program that runs on another one must stay where it is.
     let token = host::random::<8>().map_err(|error| FieldError::Own(error.to_string()))?;
     let new = format!("{name}.{}", hexadecimal(&token));
     let take = format!(
         "umask 077 && mkdir -p {directory} && {{ {own} || {{ echo it is another user\\'s; exit 1; }}; }} && \
          cat > {new} && chmod 755 {new} && \
-         echo '{digest}  '{new} | sha256sum -c --status && mv -f {new} {name} || {{ rm -f {new}; exit 1; }}"
+         echo '{digest}  '{new} | sha256sum -c --status || {{ rm -f {new}; exit 1; }}; \
+         ln {new} {name} 2>/dev/null || echo '{digest}  '{name} | sha256sum -c --status || mv -f {new} {name}; \
+         rm -f {new}; [ -e {name} ]"
     );
     let (is_there, said) = shell(session, host, &take, Some(&content)).await?;
     if is_there {
