@@ -74,9 +74,6 @@ pub enum FieldError {
         /// What.
         what: String,
     },
-    /// The hosts do not fit the scenario.
-    #[error("{0}")]
-    Misfit(String),
     /// A file of this host cannot be read or written.
     #[error("{0}")]
     Own(String),
@@ -86,7 +83,6 @@ impl ClassifyFailure for FieldError {
     fn failure_class(&self) -> FailureClass {
         match self {
             Self::Lacks { .. } => FailureClass::Lacks,
-            Self::Misfit(_) => FailureClass::Usage,
             _ => FailureClass::Failed,
         }
     }

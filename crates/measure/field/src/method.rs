@@ -272,9 +272,7 @@ impl Field {
             let found = reach(&self.hosts, &self.program).await?;
             reached.remotes = found.into_iter().map(|(node, (remote, _))| (node, remote)).collect();
         }
-        let until = SystemTime::now() + reached.longest;
-        let until_s = until.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let reservation = Reservation { owner: owner(), title: run.title.clone(), until_s };
+        let reservation = reservation(&run.title, reached.longest);
         // In one order, so that of two experiments one gets all that both want.
         let nodes: BTreeSet<String> = reached.remotes.keys().cloned().collect();
         for node in &nodes {
@@ -312,10 +310,7 @@ impl Field {
         remotes.remove(node);
         let host = self.hosts.of(node).ok_or_else(|| unreached(node))?;
         let mut remote = Remote::reach(host, &self.hosts, &self.program).await?;
-        let until = SystemTime::now() + BESIDES;
-        let until_s = until.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let reservation = Reservation { owner: owner(), title: String::new(), until_s };
-        remote.reserve(&reservation, LEASE).await?;
+        remote.reserve(&reservation("", BESIDES), LEASE).await?;
         remotes.insert(node.to_owned(), remote);
         Ok(())
     }
@@ -351,11 +346,13 @@ fn unreached(node: &str) -> FieldError {
     FieldError::Gone { node: node.to_owned(), why: "it is not reached".to_owned() }
 }
 
-/// USER@HOST.
-fn owner() -> String {
+/// By this user, for an experiment that takes so long at most.
+fn reservation(title: &str, longest: Duration) -> Reservation {
     let user = env::var("USER").unwrap_or_else(|_| "a user".to_owned());
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    format!("{user}@{host}")
+    let until = SystemTime::now() + longest;
+    let until_s = until.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    Reservation { owner: format!("{user}@{host}"), title: title.to_owned(), until_s }
 }
 
 /// Brings congestion controls into the kernels, and makes settings.
