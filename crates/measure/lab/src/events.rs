@@ -39,7 +39,7 @@ impl Ready<'_> {
     /// Waits for an event's time, unless the run is over before, and has it happen.
     ///
     /// # Errors
-    /// A depot does not start again.
+    /// A depot does not start again, or a link or a node stays as it is.
     pub fn happen(
         &self,
         event: &Event,
@@ -68,6 +68,8 @@ impl Ready<'_> {
             Action::Restart(node) => self.servers.restart_depots(self.stage, self.plans, node)?,
             // It waits for this.
             Action::Start(_) => {}
+            Action::Change(change) => self.stage.change_link(self.run, change)?,
+            Action::Move(moves) => self.stage.move_node(self.run, moves)?,
         }
         happened.add(HappenedEvent { name: event.name.clone(), at_s });
         self.phases.end(&event.name);

@@ -4,7 +4,7 @@
 use crate::{pacing, pacing_gateways, servers::has_stock_client};
 use congestion::Algorithm;
 use experiment::{ExperimentError, Obstacle, Obstacles};
-use scenario::{Client, FlowPacing, Link, Profile, Run, Tcp};
+use scenario::{Action, Client, FlowPacing, Link, Profile, Run, Tcp};
 
 /// How a refusal of a method begins.
 const EMULATION: &str = "method emu can't do ";
@@ -60,6 +60,12 @@ pub fn unsupported_on_hosts(run: &Run) -> Vec<Obstacle> {
     for link in run.links.iter().filter(|link| changes(link)) {
         let what = "rates that change and outages: a real link is as it is";
         refuse(format!("link {}", link.name), what);
+    }
+    for event in &run.events {
+        if matches!(event.action, Action::Change(_) | Action::Move(_)) {
+            let what = "a real link is as it is, and real hosts stay where they are";
+            refuse(format!("event {}", event.name), what);
+        }
     }
     found
 }

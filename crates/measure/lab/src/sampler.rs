@@ -43,9 +43,16 @@ pub struct HopSockets {
     pub local: SocketAddr,
     /// The node that takes them.
     pub peer: IpAddr,
+    /// Its addresses once it has moved.
+    pub moved: Vec<IpAddr>,
 }
 
 impl HopSockets {
+    /// Whether the node that takes the data has that address at some time.
+    fn is_peer(&self, address: IpAddr) -> bool {
+        self.peer == address || self.moved.contains(&address)
+    }
+
     /// Whether another flow has the same connections.
     fn is_taken_over(&self, other: &Self) -> bool {
         self.flow != other.flow
@@ -208,7 +215,7 @@ pub fn watch(
                     hop.before = earlier.flat_map(|(seen, _)| seen.connections.clone()).collect();
                 }
                 let found =
-                    sockets.iter().filter(|s| s.local == place.local && s.peer.ip() == place.peer);
+                    sockets.iter().filter(|s| s.local == place.local && place.is_peer(s.peer.ip()));
                 let found: Vec<&TcpSocket> =
                     found.filter(|socket| assignment.has(place, socket)).collect();
                 if !found.is_empty() {

@@ -74,10 +74,11 @@ impl FlowPlan {
             .flat_map(of_stream)
             .zip(0..)
             .map(|((stream, hop, local), index)| {
-                let peer = stage.address(hop.to)?;
+                let mut moved = stage.addresses(hop.to)?;
+                let peer = moved.remove(0);
                 let (node, streams) = (hop.from.to_owned(), flow.streams);
                 let flow = flow.name.clone();
-                Ok(HopSockets { flow, index, stream, streams, node, local, peer })
+                Ok(HopSockets { flow, index, stream, streams, node, local, peer, moved })
             })
             .collect::<Result<_, LabError>>()?;
         let authority = |node: &str, at: SocketAddr| {

@@ -3,6 +3,7 @@
 
 use crate::error::LabError;
 use host::Namespace;
+use scenario::{LinkChange, Move, Run};
 use std::{collections::BTreeMap, net::IpAddr, process::Command, sync::OnceLock, time::Instant};
 use wan::{LinkState, Wan};
 
@@ -16,6 +17,14 @@ pub trait Stage: Sync {
     /// # Errors
     /// There is no such node.
     fn address(&self, node: &str) -> Result<IpAddr, LabError>;
+
+    /// All addresses that a node has in the course of the run; first the one that its name stands for.
+    ///
+    /// # Errors
+    /// There is no such node.
+    fn addresses(&self, node: &str) -> Result<Vec<IpAddr>, LabError> {
+        self.address(node).map(|address| vec![address])
+    }
 
     /// How programs name a node, as in a URL.
     ///
@@ -46,6 +55,18 @@ pub trait Stage: Sync {
     /// # Errors
     /// The emulator is gone.
     fn link_states(&self) -> Result<Vec<LinkState>, LabError>;
+
+    /// Changes a link.
+    ///
+    /// # Errors
+    /// Links here are not ours to change.
+    fn change_link(&self, run: &Run, change: &LinkChange) -> Result<(), LabError>;
+
+    /// Moves a node to another link.
+    ///
+    /// # Errors
+    /// Nodes here stay where they are.
+    fn move_node(&self, run: &Run, moves: &Move) -> Result<(), LabError>;
 }
 
 impl Stage for Wan {
@@ -55,6 +76,10 @@ impl Stage for Wan {
 
     fn address(&self, node: &str) -> Result<IpAddr, LabError> {
         Ok(self.address(node)?)
+    }
+
+    fn addresses(&self, node: &str) -> Result<Vec<IpAddr>, LabError> {
+        Ok(self.addresses(node)?)
     }
 
     fn authority(&self, node: &str) -> Result<String, LabError> {
@@ -79,6 +104,15 @@ impl Stage for Wan {
 
     fn link_states(&self) -> Result<Vec<LinkState>, LabError> {
         Ok(self.status()?.directed_links)
+    }
+
+    fn change_link(&self, run: &Run, change: &LinkChange) -> Result<(), LabError> {
+        self.change_link(run, change);
+        Ok(())
+    }
+
+    fn move_node(&self, run: &Run, moves: &Move) -> Result<(), LabError> {
+        Ok(self.move_node(run, moves)?)
     }
 }
 
@@ -110,6 +144,10 @@ impl ThisHost {
     fn require(&self, node: &str) -> Result<(), LabError> {
         if self.has(node) { Ok(()) } else { Err(elsewhere(node)) }
     }
+}
+
+fn as_it_is(what: &'static str, name: &str) -> LabError {
+    LabError::system(what, std::io::Error::other(format!("{name} of real hosts is as it is")))
 }
 
 fn elsewhere(node: &str) -> LabError {
@@ -151,5 +189,13 @@ impl Stage for ThisHost {
 
     fn link_states(&self) -> Result<Vec<LinkState>, LabError> {
         Ok(Vec::new())
+    }
+
+    fn change_link(&self, _run: &Run, change: &LinkChange) -> Result<(), LabError> {
+        Err(as_it_is("change a link", &change.link))
+    }
+
+    fn move_node(&self, _run: &Run, moves: &Move) -> Result<(), LabError> {
+        Err(as_it_is("move a node", &moves.node))
     }
 }

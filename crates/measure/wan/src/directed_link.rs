@@ -12,7 +12,7 @@ use crate::{
     link_clock::Reading,
     port::Port,
 };
-use netmodel::{Fate, Link, LinkConfig, Packet};
+use netmodel::{Fate, Link, LinkChange, LinkConfig, Packet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{collections::VecDeque, ops::Range};
 use units::{Bytes, Duration, Timestamp};
@@ -280,6 +280,14 @@ impl Running {
     /// Has what the link does over time begin now.
     pub fn begin_schedule(&mut self, now: Timestamp) {
         self.link.begin_schedule(now);
+    }
+
+    /// Changes the link from now on. What it has decided by then arrives as it was decided.
+    pub fn change(&mut self, now: Timestamp, change: LinkChange) {
+        self.catch_up(now);
+        self.link.change(now, change);
+        // Frames that are delivered together have crossed the same link.
+        self.last = None;
     }
 
     /// Whether the port has another frame, asked without taking it.

@@ -20,7 +20,7 @@ use crate::{
     link_clock::{Absence, LinkClock},
     poll_policy::PollPolicy,
 };
-use netmodel::{Counters, GapStatistics, MeanAndDeviation};
+use netmodel::{Counters, GapStatistics, LinkChange, MeanAndDeviation};
 use rustix::{
     event::{EventfdFlags, Timespec, epoll},
     io::Errno,
@@ -68,6 +68,7 @@ pub struct Snapshot {
 
 enum Request {
     Begin,
+    Change(usize, LinkChange),
     Status(mpsc::SyncSender<Snapshot>),
     Finish(mpsc::SyncSender<Snapshot>),
     Stop,
@@ -107,6 +108,11 @@ impl Emulator {
     /// Has what links do over time (rates that change, outages) begin now.
     pub fn begin_schedules(&self) {
         self.request(Request::Begin);
+    }
+
+    /// Changes a directed link from now on.
+    pub fn change(&self, directed_link: usize, change: LinkChange) {
+        self.request(Request::Change(directed_link, change));
     }
 
     /// Statistics so far, without the monitors' bins: copying those would hold packets up.
@@ -383,6 +389,10 @@ impl Loop {
                 Request::Begin => {
                     let now = self.now();
                     self.directed_links.iter_mut().for_each(|link| link.begin_schedule(now));
+                }
+                Request::Change(n, change) => {
+                    let now = self.now();
+                    self.directed_links[n].change(now, change);
                 }
                 // The client may have gone; that is not an error.
                 Request::Status(answer) => drop(answer.try_send(self.snapshot(false))),

@@ -16,6 +16,7 @@ mod error;
 mod gso_frame;
 mod health;
 mod link_clock;
+mod moves;
 mod network;
 mod node;
 pub mod pacing_gateway;

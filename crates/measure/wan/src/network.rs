@@ -15,13 +15,14 @@ use crate::{
     emulator::{Emulator, Snapshot},
     error::WanError,
     health::Health,
+    moves,
     node::{NodeNetwork, families, node_named},
     port::Port,
     run_files::HostsFile,
     sys,
 };
 use host::Lack;
-use scenario::{Family, Run};
+use scenario::{Family, Heading, LinkChange, Move, Run};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet, fs::File, io, net::IpAddr, os::unix::process::CommandExt, path::Path,
@@ -52,7 +53,7 @@ impl Wan {
         HostsFile::remove_abandoned();
         let nodes = (0u16..)
             .zip(&run.nodes)
-            .map(|(n, node)| NodeNetwork::new(n, node))
+            .map(|(n, node)| NodeNetwork::new(n, run, node))
             .collect::<Result<Vec<_>, _>>()?;
         let mut directed_links = Vec::new();
         let mut names = Vec::new();
@@ -134,6 +135,35 @@ impl Wan {
         let node = self.node(node)?;
         let spec = run.node(&node.name).expect("the network was made of this run");
         node.divert(run, spec, &self.nodes, link, device)
+    }
+
+    /// Changes a link of the run that this network was made of, from now on.
+    pub fn change_link(&self, run: &Run, change: &LinkChange) {
+        let Some(link) = run.links.iter().position(|link| link.name == change.link) else { return };
+        for (end, heading) in [Heading::Forward, Heading::Backward].into_iter().enumerate() {
+            if change.changes(heading) {
+                self.emulator.change(2 * link + end, change.model());
+            }
+        }
+    }
+
+    /// Moves a node to one of its links, as in an event of the run that this network was made of: it has another address
+    /// from now on, and what is sent to the one before arrives at nothing.
+    ///
+    /// # Errors
+    /// The kernel refused an address or a route.
+    pub fn move_node(&self, run: &Run, moves: &Move) -> Result<(), WanError> {
+        moves::move_node(run, moves, &self.nodes)
+    }
+
+    /// All addresses that a node has in the course of its run; first the one that its name stands for.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, WanError> {
+        let node = self.node(name)?;
+        let later = node.moved.iter().map(|moved| moved.address(self.family));
+        Ok([node.address(self.family)].into_iter().chain(later).collect())
     }
 
     /// The file that commands on the nodes see as `/etc/hosts`.

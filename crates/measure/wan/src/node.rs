@@ -9,7 +9,7 @@
 //!
 //! A device's MTU is that of the direction it sends; what it receives may be longer.
 
-use crate::{error::WanError, sys};
+use crate::{error::WanError, moves::MovedAddress, sys};
 use host::{Namespace, iproute, sysctl};
 use scenario::{
     Family, Link, Node, Routes, Run,
@@ -40,6 +40,8 @@ pub struct NodeNetwork {
     pub ipv4: Ipv4Addr,
     /// Its other address, which it has where the kernel runs with IPv6.
     pub ipv6: Ipv6Addr,
+    /// What it has instead of those after it has moved.
+    pub(crate) moved: Vec<MovedAddress>,
     /// `/proc/net/dev`, opened inside and so of this namespace wherever it is read: entering the
     /// namespace for each reading would take a thread.
     counters: File,
@@ -71,7 +73,7 @@ impl NodeAddress {
 
 impl NodeNetwork {
     /// The n-th node, without devices.
-    pub(crate) fn new(n: u16, node: &Node) -> Result<Self, WanError> {
+    pub(crate) fn new(n: u16, run: &Run, node: &Node) -> Result<Self, WanError> {
         let namespace = Namespace::new().map_err(WanError::no_namespace)?;
         let open = || File::open("/proc/thread-self/net/dev");
         let counters =
@@ -81,6 +83,7 @@ impl NodeNetwork {
             namespace,
             ipv4: addresses::ipv4(n),
             ipv6: addresses::ipv6(n),
+            moved: MovedAddress::all(run, &node.name),
             counters,
         };
         // Before there are devices, which take it over: of a device's own value and that for all,
@@ -256,7 +259,7 @@ pub(crate) fn families() -> &'static [Family] {
 
 /// Of those, the ones that a link carries: the kernel has no IPv6 on a device whose MTU is less than
 /// IPv6 asks of every link.
-fn families_of<'a>(link: &Link, families: &'a [Family]) -> &'a [Family] {
+pub(crate) fn families_of<'a>(link: &Link, families: &'a [Family]) -> &'a [Family] {
     const LEAST: u32 = 1280;
     let carries_ipv6 = link.forward.mtu.min(link.backward.mtu) >= LEAST;
     if carries_ipv6 { families } else { &[Family::Ipv4] }
@@ -267,17 +270,17 @@ pub(crate) fn node_named<'a>(nodes: &'a [NodeNetwork], name: &str) -> &'a NodeNe
 }
 
 /// A node's end of a link.
-struct End<'a> {
+pub(crate) struct End<'a> {
     /// 0 sends forward, 1 backward.
-    number: usize,
+    pub(crate) number: usize,
     /// The node at the other end.
-    peer: &'a str,
+    pub(crate) peer: &'a str,
     /// Of the direction that this end sends.
     mtu: u32,
 }
 
 impl<'a> End<'a> {
-    fn of(link: &'a Link, node: &str) -> Option<Self> {
+    pub(crate) fn of(link: &'a Link, node: &str) -> Option<Self> {
         match node {
             _ if link.a == node => Some(Self { number: 0, peer: &link.b, mtu: link.forward.mtu }),
             _ if link.b == node => Some(Self { number: 1, peer: &link.a, mtu: link.backward.mtu }),
@@ -286,12 +289,12 @@ impl<'a> End<'a> {
     }
 }
 
-fn mac(link: usize, end: usize) -> String {
+pub(crate) fn mac(link: usize, end: usize) -> String {
     addresses::mac(link, end).map(|byte| format!("{byte:02x}")).join(":")
 }
 
 /// The network of this one address.
-fn alone(address: IpAddr) -> String {
+pub(crate) fn alone(address: IpAddr) -> String {
     let bits = if address.is_ipv6() { 128 } else { 32 };
     format!("{address}/{bits}")
 }

@@ -188,6 +188,8 @@ pub(crate) struct Impairing {
     last_arrival: Timestamp,
     /// When the outages' time begins.
     begun: Timestamp,
+    /// Whether nothing arrives until that changes.
+    cut: bool,
     pub(crate) bucket: Option<TokenBucket>,
 }
 
@@ -202,16 +204,25 @@ pub(crate) struct Arrival {
 impl Impairing {
     /// None where there are no impairments: most links.
     pub(crate) fn new(impairments: &Impairments, seed: u64) -> Option<Box<Self>> {
-        (!impairments.is_none()).then(|| {
-            Box::new(Self {
-                bucket: impairments.policer.map(TokenBucket::new),
-                impairments: impairments.clone(),
-                // A stream of its own: with and without, a link loses the same packets.
-                random: Pcg64::new(u128::from(seed), 0x5eed_0f1a_7e9a_c4e7),
-                last_arrival: Timestamp::ZERO,
-                begun: Timestamp::ZERO,
-            })
+        (!impairments.is_none()).then(|| Self::of(impairments, seed))
+    }
+
+    /// Those of a link that may have none, but is cut.
+    pub(crate) fn of(impairments: &Impairments, seed: u64) -> Box<Self> {
+        Box::new(Self {
+            bucket: impairments.policer.map(TokenBucket::new),
+            impairments: impairments.clone(),
+            // A stream of its own: with and without, a link loses the same packets.
+            random: Pcg64::new(u128::from(seed), 0x5eed_0f1a_7e9a_c4e7),
+            last_arrival: Timestamp::ZERO,
+            begun: Timestamp::ZERO,
+            cut: false,
         })
+    }
+
+    /// Cuts the wire, or joins it again.
+    pub(crate) fn set_cut(&mut self, cut: bool) {
+        self.cut = cut;
     }
 
     /// Has the time of outages begin now.
@@ -219,11 +230,11 @@ impl Impairing {
         self.begun = now;
     }
 
-    /// Whether a packet whose last bit leaves then is lost in an outage.
+    /// Whether a packet whose last bit leaves then is lost: in an outage, or as the wire is cut.
     pub(crate) fn is_cut(&self, ends: Timestamp) -> bool {
         let ends = Timestamp::ZERO + ends.since(self.begun);
         let mut outages = self.impairments.outages.iter().filter(|outage| !outage.packets_wait);
-        outages.any(|outage| outage.end_at(ends).is_some())
+        self.cut || outages.any(|outage| outage.end_at(ends).is_some())
     }
 
     /// How a packet arrives that would at that time.

@@ -37,7 +37,7 @@ pub use histogram::{Histogram, HistogramBin};
 pub use impairment::{
     Distribution, Impairments, ImpairmentsError, Jitter, Outage, Policer, Reorder,
 };
-pub use link::{Link, LinkConfig, Packet};
+pub use link::{Link, LinkChange, LinkConfig, Packet};
 pub use loss::{Loss, LossModel};
 pub use monitor::Monitor;
 pub use queue::{Discipline, QueueLimit, QueueState};

@@ -15,6 +15,10 @@ use crate::{
 use std::collections::VecDeque;
 use units::{Bytes, Duration, Rate, Timestamp};
 
+mod change;
+
+pub use change::LinkChange;
+
 /// Settings of one direction of a link.
 #[derive(Debug, Clone)]
 pub struct LinkConfig {

@@ -3,7 +3,7 @@
 //!
 //! | discipline | decides | by |
 //! |---|---|---|
-//! | taildrop | when a packet comes | the queue's length |
+//! | taildrop | when a packet comes; when it leaves, where the rate may change meanwhile | the queue's length |
 //! | RED | when a packet comes | the average of the queue's length |
 //! | PIE | when a packet comes | a probability that follows the delay in the queue |
 //! | CoDel | when a packet leaves | how long the packet waited |
@@ -38,6 +38,9 @@ pub enum Discipline {
         /// `None`: no packet is marked.
         mark: Option<QueueLimit>,
     },
+    /// The same without marks, and decided when packets leave: what waits does so at a rate that
+    /// [changes](crate::Link::change).
+    TailDropAtDeparture,
     /// Random early detection.
     Red(red::Params),
     /// Proportional integral controller enhanced.
@@ -62,6 +65,9 @@ impl Queue {
     pub(crate) fn new(discipline: Discipline, seed: u64, largest: u64) -> Self {
         match discipline {
             Discipline::TailDrop { mark } => Self::TailDrop { mark },
+            Discipline::TailDropAtDeparture => {
+                Self::AtDeparture(Box::new(DepartureQueue::taildrop(largest)))
+            }
             Discipline::Red(params) => {
                 Self::Red(Box::new(Red::new(params, DisciplineRandom::new(seed))))
             }

@@ -47,6 +47,12 @@ impl Service {
         (self.rest, self.opportunity, self.left) = (0, 0, OPPORTUNITY_BYTES);
     }
 
+    /// Has another constant rate from now on.
+    pub(crate) fn change_rate(&mut self, rate: Rate) {
+        self.rate = rate.into();
+        self.rest = 0;
+    }
+
     /// When a wire that is free at that time can begin: at once, or when a pause is over.
     pub(crate) fn begins(&self, at: Timestamp) -> Timestamp {
         at.max(self.absolute(self.resumes(self.relative(at))))

@@ -9,6 +9,14 @@ pub fn ipv4(node: u16) -> Ipv4Addr {
     Ipv4Addr::new(10, 110, high, low)
 }
 
+/// The addresses of a node after the n-th move of a run, from 0.
+pub fn after_move(n: u8) -> (Ipv4Addr, Ipv6Addr) {
+    (
+        Ipv4Addr::new(10, 111, 0, n + 1),
+        Ipv6Addr::new(0xfd6c, 0x6f6e, 0x6768, 1, 0, 0, 0, u16::from(n) + 1),
+    )
+}
+
 /// The IPv6 address of the n-th node, from 0.
 pub fn ipv6(node: u16) -> Ipv6Addr {
     Ipv6Addr::new(0xfd6c, 0x6f6e, 0x6768, 0, 0, 0, 0, node + 1)

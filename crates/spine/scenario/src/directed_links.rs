@@ -2,7 +2,9 @@
 //! A run's links as `netmodel` has them: two directed links each. Every method that
 //! moves packets takes them from here, so all lose the same packets of the same seed.
 
-use crate::{Direction, Discipline, Loss, Queue, Run, Thresholds, seeds::fnv_1a};
+use crate::{
+    Action, Direction, Discipline, Heading, Link, Loss, Queue, Run, Thresholds, seeds::fnv_1a,
+};
 use netmodel::{
     LinkConfig, LossModel, QueueLimit,
     queue::{codel, fq_codel, pie, red},
@@ -28,16 +30,31 @@ impl Run {
     /// Both directions of all links, forward first, in the order of the file.
     pub fn directed_links(&self) -> impl Iterator<Item = DirectedLink<'_>> {
         self.links.iter().flat_map(|link| {
-            let directed_link = |name, direction, from, to| {
+            let directed_link = |name, heading, from, to| {
                 let name = format!("{}/{name}", link.name);
+                let direction = link.direction(heading);
                 // A seed of its own, so that none repeats another's losses.
-                let config = config(direction, fnv_1a(self.seed, name.bytes()));
+                let mut config = config(direction, fnv_1a(self.seed, name.bytes()));
+                if direction.discipline == Discipline::Taildrop && self.changes_rate(link, heading)
+                {
+                    config.discipline = netmodel::Discipline::TailDropAtDeparture;
+                }
                 DirectedLink { name, from, to, direction, config }
             };
             [
-                directed_link("forward", &link.forward, link.a.as_str(), link.b.as_str()),
-                directed_link("backward", &link.backward, &link.b, &link.a),
+                directed_link("forward", Heading::Forward, link.a.as_str(), link.b.as_str()),
+                directed_link("backward", Heading::Backward, &link.b, &link.a),
             ]
+        })
+    }
+
+    /// Whether an event changes the rate of a direction of a link.
+    fn changes_rate(&self, link: &Link, heading: Heading) -> bool {
+        self.events.iter().any(|event| match &event.action {
+            Action::Change(change) => {
+                change.link == link.name && change.rate.is_some() && change.changes(heading)
+            }
+            _ => false,
         })
     }
 }

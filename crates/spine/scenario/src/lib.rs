@@ -50,9 +50,9 @@ pub use routes::{Leg, Routes};
 pub use run::{
     Action, Bottleneck, Burst, Capture, ChangingRate, Client, Congestion, Direction, Discipline,
     Event, Family, FileSize, Flow, FlowPacing, Heading, Hop, JitterDistribution, LatePackets, Link,
-    LinkImpairments, LinkOutage, LinkPolicer, Loss, LossDetection, Node, PacingRtt, PacingSettings,
-    PacketJitter, Profile, Queue, Recovery, Reference, Run, Setting, Signalling, Source, Tcp,
-    Thresholds, Traffic, Variant,
+    LinkChange, LinkImpairments, LinkOutage, LinkPolicer, Loss, LossDetection, Move, Node,
+    PacingRtt, PacingSettings, PacketJitter, Profile, Queue, Recovery, Reference, Run, Setting,
+    Signalling, Source, Tcp, Thresholds, Traffic, Variant,
 };
 pub use scenario::{Axis, Scenario, load};
 pub use seeds::fnv_1a;

@@ -18,6 +18,7 @@ use crate::{
     },
 };
 use context::{NetworkContext, cc_of};
+use event::Subjects;
 use length::{LEAST_PACKETS, length};
 use names::first_faults;
 use units::{Bytes, Duration};
@@ -101,9 +102,11 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Location, problems: &Problems) -
     });
     check_after(&spec.flows, &flows, problems);
     reverse::mark(&spec.flows, &mut flows, &routes);
-    let events = event::events(&spec.events, &flows, problems);
     let bottlenecks = pacing::bottlenecks(&spec.bottlenecks, &context);
     let traffic = all_traffic(&spec, file, &context);
+    let subjects =
+        Subjects { flows: &flows, traffic: &traffic, bottlenecks: &bottlenecks, context: &context };
+    let events = event::events(&spec.events, &subjects);
     let hops = flows.iter().flat_map(|flow| flow.thing.hops()).map(|hop| (hop.from, hop.to));
     let others = traffic.iter().map(|t| (t.thing.from.as_str(), t.thing.to.as_str()));
     let senders: Vec<_> = hops.chain(others).collect();

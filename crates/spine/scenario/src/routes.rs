@@ -57,12 +57,21 @@ impl Routes {
     /// Paths between `nodes` over those of `links` whose ends are among them; of a run,
     /// [`Run::routes`](crate::Run::routes) has them.
     pub fn new<'n>(nodes: impl Iterator<Item = &'n str>, links: &[Link]) -> Self {
+        Self::without(nodes, links, |_| false)
+    }
+
+    /// The same without the links that are left out; the others keep their numbers.
+    pub fn without<'n>(
+        nodes: impl Iterator<Item = &'n str>,
+        links: &[Link],
+        is_left_out: impl Fn(&&Link) -> bool,
+    ) -> Self {
         // In the order of their names, so that the smaller number is the smaller name.
         let mut nodes: BTreeMap<String, usize> = nodes.map(|n| (n.to_owned(), 0)).collect();
         nodes.values_mut().enumerate().for_each(|(i, number)| *number = i);
 
         let mut arcs = Vec::new();
-        for (link, l) in links.iter().enumerate() {
+        for (link, l) in links.iter().enumerate().filter(|(_, link)| !is_left_out(link)) {
             if let (Some(&a), Some(&b)) = (nodes.get(&l.a), nodes.get(&l.b)) {
                 for (heading, from, to) in [(Heading::Forward, a, b), (Heading::Backward, b, a)] {
                     let delay = l.direction(heading).delay;

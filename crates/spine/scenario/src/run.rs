@@ -20,7 +20,7 @@ mod traffic;
 
 pub use capture::Capture;
 pub use discipline::{Discipline, Thresholds};
-pub use event::{Action, Event};
+pub use event::{Action, Event, LinkChange, Move};
 pub use family::Family;
 pub use flow::{Client, Flow, Hop, Signalling};
 pub use impairments::{
@@ -101,14 +101,34 @@ impl Run {
         self.events.iter().find(|event| matches!(&event.action, Action::Start(it) if it == flow))
     }
 
-    /// The node where an event happens: of a flow that it starts, where that is received.
+    /// The node where an event happens: of a flow that it starts, where that is received; of a link, its first end.
     pub fn place<'r>(&'r self, event: &'r Event) -> Option<&'r str> {
         match &event.action {
-            Action::Kill(node) | Action::Restart(node) => Some(node),
+            Action::Kill(node) | Action::Restart(node) | Action::Move(Move { node, .. }) => {
+                Some(node)
+            }
             Action::Start(flow) => {
                 self.flows.iter().find(|it| it.name == *flow).map(|flow| flow.to.as_str())
             }
+            Action::Change(LinkChange { link, .. }) => {
+                self.links.iter().find(|it| it.name == *link).map(|link| link.a.as_str())
+            }
         }
+    }
+
+    /// The moves of nodes to other links, in the order of the file.
+    pub fn moves(&self) -> impl Iterator<Item = &Move> {
+        self.events.iter().filter_map(|event| match &event.action {
+            Action::Move(moves) => Some(moves),
+            _ => None,
+        })
+    }
+
+    /// The paths after a node has moved.
+    pub fn routes_after(&self, moves: &Move) -> Routes {
+        let is_left =
+            |link: &&Link| link.name != moves.link && [&link.a, &link.b].contains(&&moves.node);
+        Routes::without(self.nodes.iter().map(|n| n.name.as_str()), &self.links, is_left)
     }
 
     /// The nodes on which programs run: those where flows and traffic begin and end, and depots.

@@ -32,6 +32,7 @@ pub(crate) struct DepartureQueue {
 
 #[derive(Debug, Clone)]
 enum Order {
+    TailDrop(Fifo),
     Codel { params: codel::Params, codel: Codel, queue: Fifo },
     FqCodel(FqCodel),
 }
@@ -46,6 +47,10 @@ pub(crate) struct TakenPacket {
 }
 
 impl DepartureQueue {
+    pub(crate) fn taildrop(largest: u64) -> Self {
+        Self::of(Order::TailDrop(Fifo::default()), largest)
+    }
+
     pub(crate) fn codel(params: codel::Params, largest: u64) -> Self {
         let (codel, queue) = (Codel::default(), Fifo::default());
         Self::of(Order::Codel { params, codel, queue }, largest)
@@ -72,8 +77,8 @@ impl DepartureQueue {
 
     /// Whether the packet that comes is dropped at a limit. FQ-CoDel takes it, and drops others.
     pub(crate) fn refuses(&self, limit: QueueLimit, bytes: u64) -> bool {
-        let Order::Codel { .. } = self.order else { return false };
-        !limit.holds(self.waits.packets + 1, self.waits.bytes + bytes)
+        !matches!(self.order, Order::FqCodel(_))
+            && !limit.holds(self.waits.packets + 1, self.waits.bytes + bytes)
     }
 
     /// Takes a packet, which gets the ticket.
@@ -82,7 +87,7 @@ impl DepartureQueue {
         self.waits.packets += 1;
         self.waits.bytes += bytes;
         match &mut self.order {
-            Order::Codel { queue, .. } => self.store.push(queue, ticket),
+            Order::TailDrop(queue) | Order::Codel { queue, .. } => self.store.push(queue, ticket),
             Order::FqCodel(queues) => queues.push(flow, ticket, &mut self.store),
         }
         ticket
@@ -102,6 +107,9 @@ impl DepartureQueue {
     /// The wire takes a packet at `now`, if there is one: which, and how many the discipline dropped before.
     pub(crate) fn take(&mut self, now: Timestamp) -> (Option<TakenPacket>, u64) {
         let dequeued = match &mut self.order {
+            Order::TailDrop(queue) => {
+                self.store.pop(queue).map(|ticket| Dequeued { ticket, marked: false })
+            }
             Order::Codel { params, codel, queue } => {
                 let packets = (queue, &mut self.store);
                 codel.dequeue(now, params, self.largest, packets, &mut self.dropped)

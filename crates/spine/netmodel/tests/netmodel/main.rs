@@ -2,6 +2,7 @@
 //! Links, queues and pacing, each against a second version or against its source.
 
 mod cap;
+mod change;
 mod impairments;
 mod link;
 mod pacing;

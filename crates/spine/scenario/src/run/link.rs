@@ -26,7 +26,8 @@ pub struct Link {
 }
 
 /// Which way a link is crossed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Heading {
     /// From `a` to `b`.
     Forward,

@@ -64,6 +64,9 @@ fn fragments_of_the_documentation_are_taken() {
     let chain = "[[node]]\nname = \"depot\"\n[[link]]\nbetween = [\"left\", \"depot\"]\n\
         [[link]]\nbetween = [\"depot\", \"right\"]\n\
         [[flow]]\nfrom = \"left\"\nto = \"right\"\nvia = [\"depot\"]\n";
+    let laptop = "[[node]]\nname = \"laptop\"\n\
+        [[link]]\nname = \"uplink\"\nbetween = [\"depot\", \"laptop\"]\nrate = \"50mbit\"\n\
+        [[link]]\nname = \"mobile\"\nbetween = [\"right\", \"laptop\"]\n";
     let cases = [
         (
             reference,
@@ -72,7 +75,7 @@ fn fragments_of_the_documentation_are_taken() {
             "[[link]]\nbetween = [\"left\", \"right\"]\n",
             1,
         ),
-        (reference, 1, format!("{chain}{ends}{flow}"), "", 1),
+        (reference, 1, format!("{chain}{ends}{flow}{laptop}"), "", 1),
         (reference, 2, format!("[vars]\nloss = \"0\"\n{ends}{link}{flow}"), "", 3),
         (queues, 0, format!("{ends}{flow}"), "", 1),
     ];

@@ -48,6 +48,7 @@ fn discipline() -> impl Strategy<Value = Discipline> {
     });
     prop_oneof![
         Just(Discipline::TailDrop { mark: Some(QueueLimit::Packets(5)) }),
+        Just(Discipline::TailDropAtDeparture),
         red.prop_map(Discipline::Red),
         pie.prop_map(Discipline::Pie),
         codel.prop_map(Discipline::Codel),
