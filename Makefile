@@ -126,6 +126,8 @@ study-simulated: deps-test build
 	scripts/study 003-figure-28
 	scripts/study 004-parallel-streams
 	scripts/study 004-12x1g
+	scripts/study 004-latency
+	scripts/benchmark
 	scripts/study 004-3000mb
 	scripts/study 002-figure-4
 	scripts/study 002-figure-2

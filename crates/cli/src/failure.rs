@@ -89,6 +89,13 @@ from_classified! {
     ::wan::pacing_gateway::Error,
 }
 
+/// Names and numbers on the command line, or cards that it names.
+impl From<::benchmark::BenchmarkError> for Failure {
+    fn from(error: ::benchmark::BenchmarkError) -> Self {
+        Self::usage(error)
+    }
+}
+
 /// Unknown names on the command line.
 impl From<::congestion::UnknownName> for Failure {
     fn from(error: ::congestion::UnknownName) -> Self {

@@ -182,7 +182,7 @@ impl MethodArg {
     }
 
     /// `hosts` is for the method that is on real hosts.
-    fn method(self, hosts: Option<&Path>) -> Result<Box<dyn Method>, Failure> {
+    pub fn method(self, hosts: Option<&Path>) -> Result<Box<dyn Method>, Failure> {
         if hosts.is_some() && self != Self::Field {
             return Err(Failure::usage("--hosts is for --method field"));
         }
@@ -362,7 +362,7 @@ fn warn_of_incomplete_captures(records: &[RunResults]) {
     }
 }
 
-fn job_count(method: &dyn Method, asked: Option<NonZeroUsize>) -> Result<usize, Failure> {
+pub fn job_count(method: &dyn Method, asked: Option<NonZeroUsize>) -> Result<usize, Failure> {
     match (method.runs_side_by_side(), asked.map(NonZeroUsize::get)) {
         (true, Some(jobs)) => Ok(jobs),
         (true, None) => Ok(std::thread::available_parallelism().map_or(1, NonZeroUsize::get)),

@@ -16,6 +16,7 @@
 mod print;
 
 mod agent;
+mod bench;
 mod cc;
 mod cc_file;
 mod compare;
@@ -44,6 +45,7 @@ mod random;
 mod receipt;
 mod recv;
 mod report;
+mod reproduce;
 mod results_table;
 mod route;
 mod run;
@@ -80,6 +82,9 @@ enum Command {
     /// Run a proxy on this machine that routes connections through depots.
     #[command(subcommand)]
     Agent(agent::Command),
+    /// Score congestion controls and depots by users' tasks. See docs/benchmark.md.
+    #[command(subcommand)]
+    Bench(bench::Command),
     /// List, load and check congestion controls of the running kernel.
     #[command(subcommand)]
     Cc(cc::Command),
@@ -106,6 +111,7 @@ enum Command {
     Put(Box<put::PutArgs>),
     Recv(Box<recv::RecvArgs>),
     Report(report::ReportArgs),
+    Reproduce(reproduce::ReproduceArgs),
     /// Show what is known of routes, and which of them --via auto takes.
     #[command(subcommand)]
     Route(route::Command),
@@ -150,6 +156,7 @@ pub fn run() -> ExitCode {
             result
         }
         Command::Intercept(command) => intercept::run(command),
+        Command::Bench(command) => bench::run(&command),
         Command::Cc(command) => cc::run(command),
         Command::Demo(args) => demo::run(&args),
         Command::Depot(args) => {
@@ -181,6 +188,7 @@ pub fn run() -> ExitCode {
         Command::Put(args) => put::run(&args),
         Command::Recv(args) => recv::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Route(command) => route::run(&command),
         Command::Run(args) => return run::run(&args),
         Command::Send(args) => send::run(*args),

@@ -12,18 +12,18 @@ pub struct TextTable {
 }
 
 struct Column {
-    head: &'static str,
+    head: String,
     width: usize,
     to_the_left: bool,
 }
 
 impl TextTable {
-    pub fn left(&mut self, head: &'static str, width: usize) {
-        self.columns.push(Column { head, width, to_the_left: true });
+    pub fn left(&mut self, head: &str, width: usize) {
+        self.columns.push(Column { head: head.to_owned(), width, to_the_left: true });
     }
 
-    pub fn right(&mut self, head: &'static str, width: usize) {
-        self.columns.push(Column { head, width, to_the_left: false });
+    pub fn right(&mut self, head: &str, width: usize) {
+        self.columns.push(Column { head: head.to_owned(), width, to_the_left: false });
     }
 
     pub fn row(&mut self, cells: Vec<String>, remark: String) {
@@ -38,9 +38,10 @@ impl TextTable {
             // Numbers stay two blanks apart.
             let apart = usize::from(!column.to_the_left);
             let widths = self.rows.iter().map(|(cells, _)| cells[n].chars().count() + apart);
-            column.width = column.width.max(widths.max().unwrap_or(0));
+            let head = column.head.chars().count() + apart;
+            column.width = column.width.max(widths.max().unwrap_or(0)).max(head);
         }
-        let heads: Vec<String> = self.columns.iter().map(|column| column.head.to_owned()).collect();
+        let heads: Vec<String> = self.columns.iter().map(|column| column.head.clone()).collect();
         let mut text = self.line(&heads, "");
         for (cells, remark) in &self.rows {
             text += &self.line(cells, remark);

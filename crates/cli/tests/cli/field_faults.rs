@@ -137,6 +137,7 @@ fn record_comes_by_another_connection_if_the_first_ends_in_the_middle() {
         let mut files = folders.map(|folder| folder.path().join("run-r01/a.packed"));
         files.find_map(|file| fs::metadata(file).ok()).map_or(0, |file| file.len())
     };
+    until("the run is over", || is_in(&bed, "r01", "collection"));
     until("the first piece is there", || packed() > 0);
     let (first, folder) = (packed(), bed.hosts.folder.path().to_str().unwrap());
     println!("{first} bytes are there");

@@ -6,6 +6,7 @@
 
 mod axis;
 pub mod palette;
+pub mod radar;
 mod series;
 
 pub use axis::Axis;

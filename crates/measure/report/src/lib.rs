@@ -49,6 +49,7 @@ mod page;
 mod png;
 mod run;
 mod scenario_runs;
+mod score_card;
 mod simplified;
 mod start;
 #[cfg(test)]
@@ -74,6 +75,7 @@ pub use link_figure::{LinkFigure, LinkFigureQuery, LinkPanel, LinkStatistics};
 pub use metrics_table::{LongTable, MetricsTable};
 pub use monitor_picture::{HistogramBar, MonitorPicture};
 pub use png::png;
+pub use score_card::score_card_page;
 pub use time_figure::{OverTime, TimeFigure, TimeFigureQuery, TimeLine, TimePanel};
 
 use record::Record;

@@ -148,6 +148,11 @@ impl Metric {
         Self { after_warm_up: true, ..self }
     }
 
+    /// All metrics.
+    pub fn all() -> impl Iterator<Item = &'static Self> {
+        METRICS.iter()
+    }
+
     /// The metrics for a reader.
     pub fn of(reader: Audience) -> impl Iterator<Item = &'static Self> {
         METRICS.iter().filter(move |metric| metric.readers.contains(&reader))

@@ -90,6 +90,18 @@ pub fn mean_ci95(sample: &[f64]) -> Option<MeanEstimate> {
     Some(MeanEstimate { mean, half_width })
 }
 
+/// The probability of a mean so far from zero or further, were the true mean zero, by Student's t; of differences of pairs, that of
+/// the paired t test. `None` below two values.
+pub fn mean_is_zero_p(sample: &[f64]) -> Option<f64> {
+    let (mean, deviation) = (mean(sample)?, sample_deviation(sample)?);
+    let error = deviation / (sample.len() as f64).sqrt();
+    Some(match (mean == 0.0, error == 0.0) {
+        (true, true) => 1.0,
+        (false, true) => 0.0,
+        _ => student_t::two_sided_p(mean / error, (sample.len() - 1) as f64),
+    })
+}
+
 /// The sum of the squared distances from the mean.
 fn squares(sample: &[f64]) -> Option<f64> {
     let mean = mean(sample)?;
@@ -110,6 +122,16 @@ mod tests {
         // Sample deviation sqrt(32/7), t(7) = 2.3646: 2.3646 * 2.1381 / sqrt 8.
         let estimate = mean_ci95(&sample).unwrap();
         assert!((estimate.half_width.unwrap() - 1.7875).abs() < 1e-4, "{estimate:?}");
+    }
+
+    #[test]
+    fn means_far_from_zero_are_not_chance() {
+        // scipy.stats.ttest_1samp([1, 2, 3, 4], 0): t 3.873, p 0.03047.
+        let p = mean_is_zero_p(&[1.0, 2.0, 3.0, 4.0]).unwrap();
+        assert!((p - 0.030_466).abs() < 1e-5, "{p}");
+        assert_eq!(mean_is_zero_p(&[2.0, 2.0]), Some(0.0));
+        assert_eq!(mean_is_zero_p(&[0.0, 0.0]), Some(1.0));
+        assert_eq!((mean_is_zero_p(&[1.0]), mean_is_zero_p(&[])), (None, None));
     }
 
     #[test]
