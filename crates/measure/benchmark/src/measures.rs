@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 /// Below a millisecond, times do not differ for people.
 const LEAST_S: f64 = 1e-3;
+/// A bit a second.
+const LEAST_BPS: f64 = 1.0;
 /// One in a million.
 const LEAST_SHARE: f64 = 1e-6;
 /// How long a file of task `deadlines` may take.
@@ -132,7 +134,8 @@ pub(crate) fn in_time(seen: &Seen<'_>) -> Values {
 }
 
 pub(crate) fn bulk_goodput_bps(seen: &Seen<'_>) -> Values {
-    seen.each(|cell| cell.results.summary.flows.first()?.goodput_bps.filter(|it| *it > 0.0))
+    // A transfer that gets nothing is bad, not missing.
+    seen.each(|cell| cell.results.summary.flows.first()?.goodput_bps.map(|it| it.max(LEAST_BPS)))
 }
 
 /// Of the call's packets, how many arrive.
