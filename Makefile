@@ -151,7 +151,7 @@ deps-deb-check:
 
 deps-test: deps-build deps-run deps-deb
 	$(INSTALL_MISSING) apache2:apache2-bin chromium:chromium certutil:libnss3-tools \
-	    rclone:rclone sysctl:procps faketime:faketime openssl:openssl gzip:gzip setpriv:util-linux unshare:util-linux nsenter:util-linux chrt:util-linux \
+	    rclone:rclone sysctl:procps kill:procps faketime:faketime openssl:openssl gzip:gzip setpriv:util-linux unshare:util-linux nsenter:util-linux chrt:util-linux \
 	    python3:python3 \
 	    /usr/lib/python3/dist-packages/requests/__init__.py:python3-requests \
 	    /usr/lib/python3/dist-packages/numpy/__init__.py:python3-numpy \
