@@ -3,16 +3,13 @@
 
 use crate::{
     error::WanError,
-    node::{End, NodeNetwork, alone, families, families_of, mac, node_named},
+    node::{End, NodeNetwork, alone, families, families_of, mac, node_named, route},
 };
 use scenario::{
     Family, Move, Node, Routes, Run,
     addresses::{after_move, device},
 };
-use std::{
-    fmt::Write as _,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What a node has after it has moved to a link: the same each time that it moves there.
 #[derive(Debug, Clone)]
@@ -89,19 +86,14 @@ impl Arrival<'_> {
             let (to, device) = (self.moved.address(*family), device(l));
             let via = if end.peer == self.node.name {
                 let lladdr = mac(l, 1 - end.number);
-                writeln!(batch, "neigh replace {to} lladdr {lladdr} dev {device} nud permanent")
-                    .expect("a string");
+                batch +=
+                    &format!("neigh replace {to} lladdr {lladdr} dev {device} nud permanent\n");
                 to
             } else {
                 node_named(self.nodes, end.peer).address(*family)
             };
-            let (from, cc) = (other.address(*family), &spec.cc);
-            let to = alone(to);
-            writeln!(
-                batch,
-                "route replace {to} via {via} dev {device} onlink src {from} congctl {cc}"
-            )
-            .expect("a string");
+            let by = format!("via {via} dev {device} onlink");
+            batch += &route(to, &by, other.address(*family), &spec.cc);
         }
         batch
     }
@@ -110,30 +102,28 @@ impl Arrival<'_> {
     fn at_node(&self, spec: &Node) -> String {
         // Of the loopback device's addresses, only those that the node was given have this scope.
         let mut batch = String::from("addr flush dev lo scope global\n");
-        let mut line = |text: std::fmt::Arguments<'_>| writeln!(batch, "{text}").expect("a string");
         let end =
             End::of(&self.run.links[self.link], &self.node.name).expect("it is one of its links");
         let (peer, device) = (node_named(self.nodes, end.peer), device(self.link));
         for family in self.families() {
             let own = self.moved.address(*family);
             let nodad = if *family == Family::Ipv6 { " nodad" } else { "" };
-            line(format_args!("addr add {} dev lo{nodad}", alone(own)));
-            let (to_peer, cc) = (alone(peer.address(*family)), &spec.cc);
+            batch += &format!("addr add {} dev lo{nodad}\n", alone(own));
+            let (gateway, cc) = (peer.address(*family), &spec.cc);
             // First, as the kernel takes no gateway that it has a route to by another device.
-            line(format_args!("route replace {to_peer} dev {device} src {own} congctl {cc}"));
-            for other in self.nodes.iter().filter(|other| other.name != peer.name) {
-                if self.routes.next_hop(&self.node.name, &other.name).is_none() {
-                    continue;
-                }
-                let (to, via) = (alone(other.address(*family)), peer.address(*family));
-                line(format_args!(
-                    "route replace {to} via {via} dev {device} onlink src {own} congctl {cc}"
-                ));
+            batch += &route(gateway, &format!("dev {device}"), own, cc);
+            let by = format!("via {gateway} dev {device} onlink");
+            let is_reached = |other: &&NodeNetwork| {
+                other.name != peer.name
+                    && self.routes.next_hop(&self.node.name, &other.name).is_some()
+            };
+            for other in self.nodes.iter().filter(is_reached) {
+                batch += &route(other.address(*family), &by, own, cc);
             }
             // What is on its way to the addresses before: nothing answers there.
             let before = self.node.moved.iter().map(|it| it.address(*family));
             for gone in before.chain([self.node.address(*family)]).filter(|it| *it != own) {
-                line(format_args!("route replace blackhole {}", alone(gone)));
+                batch += &format!("route replace blackhole {}\n", alone(gone));
             }
         }
         batch

@@ -215,8 +215,7 @@ impl NodeNetwork {
 
     /// The line that makes the one route to a node, by whichever device.
     fn route(&self, spec: &Node, to: &Self, family: Family, by: &str) -> String {
-        let (to, from, cc) = (alone(to.address(family)), self.address(family), &spec.cc);
-        format!("route replace {to} {by} src {from} congctl {cc}\n")
+        route(to.address(family), by, self.address(family), &spec.cc)
     }
 
     /// Has iproute2 do something on this node: commands, each on a line of its own.
@@ -297,6 +296,11 @@ pub(crate) fn mac(link: usize, end: usize) -> String {
 pub(crate) fn alone(address: IpAddr) -> String {
     let bits = if address.is_ipv6() { 128 } else { 32 };
     format!("{address}/{bits}")
+}
+
+/// The line that makes the one route to an address, by whichever device.
+pub(crate) fn route(to: IpAddr, by: &str, from: IpAddr, cc: &str) -> String {
+    format!("route replace {} {by} src {from} congctl {cc}\n", alone(to))
 }
 
 /// The three values of `tcp_rmem` or `tcp_wmem` with another maximum; the others give way to it.
