@@ -2,8 +2,8 @@
 //! Scores as tables of text.
 
 use crate::text_table::TextTable;
-use ::report::{compare::written_p, format};
-use benchmark::{Card, Estimate, MeasureScores, Unit, compare::Change};
+use ::report::{compare::written_p, format, written_score};
+use benchmark::{Card, Estimate, MeasureScores, compare::Change};
 
 /// All candidates, by groups of tasks.
 pub fn whole(card: &Card) -> String {
@@ -44,7 +44,7 @@ fn measure(card: &Card, measure: &MeasureScores) -> String {
         let absolute = score.absolute.map_or_else(
             || "-".to_owned(),
             |it| {
-                let value = |number: f64| written(number, measure.unit);
+                let value = |number: f64| written_score(number, measure.unit);
                 match (it.low, it.high) {
                     (Some(low), Some(high)) => {
                         format!("{} [{}, {}]", value(it.mean), value(low), value(high))
@@ -69,14 +69,6 @@ fn measure(card: &Card, measure: &MeasureScores) -> String {
         table.row(cells, String::new());
     }
     table.text()
-}
-
-fn written(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::Seconds => format::duration(value),
-        Unit::BitsPerSecond => format::rate(value),
-        Unit::Ratio => format::significant(value, 3),
-    }
 }
 
 /// As `1.23 ± 0.04`: the larger half of the interval.

@@ -226,8 +226,8 @@ fn group_logarithms(n: usize, group: &str, seeds: u32, tasks: &[TaskScores]) -> 
     let first = tasks.iter().filter(|task| task.group == group).map(|task| &task.measures[0]);
     let by_task: Vec<Vec<f64>> = first
         .map(|measure| {
-            let (own, reference) = (&measure.scores[n].by_seed, &measure.scores[0].by_seed);
-            advantages(&logarithms(own), &logarithms(reference), measure.better)
+            let (own, reference) = (&measure.scores[n], &measure.scores[0]);
+            advantages(&own.logarithms(), &reference.logarithms(), measure.better)
         })
         .collect();
     if by_task.is_empty() || by_task.iter().any(|it| it.len() != seeds as usize) {
@@ -236,10 +236,6 @@ fn group_logarithms(n: usize, group: &str, seeds: u32, tasks: &[TaskScores]) -> 
     (0..seeds as usize)
         .map(|seed| stats::mean(&by_task.iter().map(|it| it[seed]).collect::<Vec<_>>()))
         .collect()
-}
-
-fn logarithms(values: &[f64]) -> Vec<f64> {
-    values.iter().map(|value| value.ln()).collect()
 }
 
 fn grid(candidates: &[String], seeds: u32, outcomes: &Outcomes) -> Vec<Meeting> {

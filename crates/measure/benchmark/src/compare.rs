@@ -3,12 +3,9 @@
 
 use crate::{
     BenchmarkError, Card,
-    score::{CandidateScore, Estimate, MeasureScores, SIGNIFICANCE, advantages},
+    score::{CandidateScore, Estimate, MeasureScores, advantages, correct},
 };
-use record::stats::{
-    self,
-    two_samples::{holm, welch},
-};
+use record::stats::{self, two_samples::welch};
 use serde::Serialize;
 
 /// A candidate of a card.
@@ -69,10 +66,7 @@ pub fn changes(pairs: &[(Side<'_>, Side<'_>)]) -> Result<Vec<Change>, BenchmarkE
             }
         }
     }
-    let corrected = holm(&all.iter().map(|change| change.p).collect::<Vec<_>>());
-    for (change, p) in all.iter_mut().zip(corrected) {
-        (change.p, change.differs) = (p, p < SIGNIFICANCE);
-    }
+    correct(all.iter_mut().map(|change| (&mut change.p, &mut change.differs)));
     Ok(all)
 }
 
@@ -95,8 +89,7 @@ fn change(
 ) -> Option<Change> {
     let logarithms = |of: &MeasureScores, candidate: &str| {
         let is_it = |score: &&CandidateScore| score.candidate == candidate;
-        let score = of.scores.iter().find(is_it)?;
-        Some(score.by_seed.iter().map(|value| value.ln()).collect::<Vec<f64>>())
+        Some(of.scores.iter().find(is_it)?.logarithms())
     };
     // Scores of other cells are not to be compared.
     let same_cells = a.cells == b.cells && a.key == b.key;
@@ -127,10 +120,7 @@ fn apart(one: &[f64], other: &[f64], measure: &MeasureScores) -> (Estimate, f64)
     let mean = |values: &[f64]| stats::mean(values).unwrap_or(0.0);
     let mean = advantages(&[mean(other)], &[mean(one)], measure.better)[0];
     let test = welch(one, other);
-    let at = |offset: f64| (mean + offset).exp();
-    let half_width = test.map(|test| test.half_width);
-    let estimate =
-        Estimate { mean: at(0.0), low: half_width.map(|w| at(-w)), high: half_width.map(at) };
+    let estimate = Estimate::around(mean, test.map(|test| test.half_width));
     // Where neither varies, any difference is one.
     let p = test.map_or(if mean == 0.0 { 1.0 } else { 0.0 }, |test| test.p);
     (estimate, p)

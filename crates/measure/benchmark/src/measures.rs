@@ -117,11 +117,6 @@ pub(crate) fn files_p99_s(seen: &Seen<'_>) -> Values {
     seen.each(|cell| stats::quantile(&file_times_s(cell), 0.99))
 }
 
-/// The same of a terminal's answers.
-pub(crate) fn answers_p99_s(seen: &Seen<'_>) -> Values {
-    files_p99_s(seen)
-}
-
 /// Of the files that could have been in time, how many were.
 pub(crate) fn in_time(seen: &Seen<'_>) -> Values {
     seen.each(|cell| {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Below this probability a difference is more than chance.
-pub(crate) const SIGNIFICANCE: f64 = 0.05;
+const SIGNIFICANCE: f64 = 0.05;
 
 /// A mean with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -28,9 +28,13 @@ impl Estimate {
     /// Of logarithms; `None` without values.
     pub(crate) fn of(logarithms: &[f64]) -> Option<Self> {
         let estimate = stats::mean_ci95(logarithms)?;
-        let at = |offset: f64| (estimate.mean + offset).exp();
-        let half_width = estimate.half_width;
-        Some(Self { mean: at(0.0), low: half_width.map(|w| at(-w)), high: half_width.map(at) })
+        Some(Self::around(estimate.mean, estimate.half_width))
+    }
+
+    /// Of the mean of logarithms, and half the width of its interval.
+    pub(crate) fn around(mean: f64, half_width: Option<f64>) -> Self {
+        let at = |offset: f64| (mean + offset).exp();
+        Self { mean: at(0.0), low: half_width.map(|w| at(-w)), high: half_width.map(at) }
     }
 }
 
@@ -45,6 +49,13 @@ pub struct CandidateScore {
     pub absolute: Option<Estimate>,
     /// Over the reference's; above 1 is better than that, whatever the measure.
     pub relative: Option<Estimate>,
+}
+
+impl CandidateScore {
+    /// The logarithm of the score under each seed.
+    pub(crate) fn logarithms(&self) -> Vec<f64> {
+        self.by_seed.iter().map(|value| value.ln()).collect()
+    }
 }
 
 /// Two candidates in a measure.
@@ -174,9 +185,15 @@ fn pairs(candidates: &[String], logarithms: &Logarithms, better: Better) -> Vec<
             all.push(Pair { better, worse, ratio: mean.abs().exp(), p, differs: false });
         }
     }
-    let corrected = holm(&all.iter().map(|pair| pair.p).collect::<Vec<_>>());
-    for (pair, p) in all.iter_mut().zip(corrected) {
-        (pair.p, pair.differs) = (p, p < SIGNIFICANCE);
-    }
+    correct(all.iter_mut().map(|pair| (&mut pair.p, &mut pair.differs)));
     all
+}
+
+/// Corrects the probabilities of tests that belong together, and says which differences are more than chance.
+pub(crate) fn correct<'t>(tests: impl Iterator<Item = (&'t mut f64, &'t mut bool)>) {
+    let tests: Vec<_> = tests.collect();
+    let corrected = holm(&tests.iter().map(|(p, _)| **p).collect::<Vec<_>>());
+    for ((p, differs), corrected) in tests.into_iter().zip(corrected) {
+        (*p, *differs) = (corrected, corrected < SIGNIFICANCE);
+    }
 }

@@ -75,7 +75,7 @@ pub use link_figure::{LinkFigure, LinkFigureQuery, LinkPanel, LinkStatistics};
 pub use metrics_table::{LongTable, MetricsTable};
 pub use monitor_picture::{HistogramBar, MonitorPicture};
 pub use png::png;
-pub use score_card::score_card_page;
+pub use score_card::{score_card_page, written_score};
 pub use time_figure::{OverTime, TimeFigure, TimeFigureQuery, TimeLine, TimePanel};
 
 use record::Record;

@@ -12,6 +12,7 @@ use crate::{
         palette::{ColourBy, LineKey, algorithms, styles},
         radar::{RadarLine, radar_svg},
     },
+    distinct::distinct,
     document::{Document, STYLE, WITHOUT_SCRIPTS, drawing, drawing_style},
     format,
 };
@@ -185,12 +186,7 @@ fn radar(card: &Card) -> Markup {
 
 /// What the one of a row leaves to the one of a column.
 fn grid(card: &Card) -> Markup {
-    let mut others: Vec<&str> = Vec::new();
-    for meeting in &card.grid {
-        if !others.contains(&meeting.other.as_str()) {
-            others.push(&meeting.other);
-        }
-    }
+    let others = distinct(card.grid.iter().map(|meeting| &meeting.other));
     let found =
         |own: &str, other: &str| card.grid.iter().find(|it| it.own == own && it.other == other);
     html! {
@@ -261,12 +257,17 @@ fn cells(measure: &MeasureScores) -> String {
     }
 }
 
-fn absolute(estimate: Option<&Estimate>, unit: Unit) -> Markup {
-    let write = |value: f64| match unit {
+/// An absolute score, with its unit.
+pub fn written_score(value: f64, unit: Unit) -> String {
+    match unit {
         Unit::Seconds => format::duration(value),
         Unit::BitsPerSecond => format::rate(value),
         Unit::Ratio => format::significant(value, 3),
-    };
+    }
+}
+
+fn absolute(estimate: Option<&Estimate>, unit: Unit) -> Markup {
+    let write = |value: f64| written_score(value, unit);
     html! {
         td.number {
             @match estimate {
