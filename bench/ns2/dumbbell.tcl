@@ -29,6 +29,7 @@ set usage {
   -cwnd_step_s T                                                             (0.1)
   -trim_headers 0|1       packets carry only the headers in use, not all that
                           ns-2 knows: what a user who tunes ns-2 does        (0)
+  -cbr_bps R              datagrams at this rate over the bottleneck, each way    (0)
   -counters 0|1           also counts packets and bytes at the bottleneck's
                           entry, which slows the run                         (0)
 }
@@ -37,7 +38,7 @@ array set opt {
     senders 1  agent sack1  bottleneck_bps 1e9  access_bps 0  rtt_ms 20
     access_delay_ms 0.1  buffer_packets 0  access_buffer_packets 1000000
     ip_packet_bytes 1500  start_s 0  duration_s 10  window_packets 1000000
-    ssthresh_packets 0  cwnd_file ""  cwnd_step_s 0.1  counters 0  trim_headers 0
+    ssthresh_packets 0  cbr_bps 0  cwnd_file ""  cwnd_step_s 0.1  counters 0  trim_headers 0
 }
 foreach {key value} $argv {
     set name [string range $key 1 end]
@@ -81,7 +82,7 @@ Agent/TCPSink set ts_echo_rfc1323_ true
 
 if {$opt(trim_headers)} {
     remove-all-packet-headers
-    add-packet-header IP TCP Flags
+    add-packet-header IP TCP Flags RTP
 }
 set ns [new Simulator]
 set left [$ns node]
@@ -117,6 +118,26 @@ for {set i 0} {$i < $opt(senders)} {incr i} {
     set named [expr {min($i, [llength $start_list] - 1)}]
     set start($i) [lindex $start_list $named]
     $ns at $start($i) "$ftp start"
+}
+
+proc datagrams {from to} {
+    global ns opt
+    set udp [new Agent/UDP]
+    set null [new Agent/Null]
+    $udp set packetSize_ $opt(ip_packet_bytes)
+    $udp set fid_ $opt(senders)
+    $ns attach-agent $from $udp
+    $ns attach-agent $to $null
+    $ns connect $udp $null
+    set cbr [new Application/Traffic/CBR]
+    $cbr set packetSize_ $opt(ip_packet_bytes)
+    $cbr set rate_ $opt(cbr_bps)
+    $cbr attach-agent $udp
+    $ns at 0 "$cbr start"
+}
+if {$opt(cbr_bps) > 0} {
+    datagrams $left $right
+    datagrams $right $left
 }
 
 # Drops alone cost nothing while none happen; the full monitor sees every packet.

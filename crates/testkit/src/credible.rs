@@ -22,21 +22,30 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(3);
 /// Ticks of 10 ms that the host may take in that time.
 const TAKEN: u64 = 6;
+/// Ticks that the host may take per second of a measurement.
+const TAKEN_PER_SECOND: f64 = 2.0;
 
 /// Measures until nothing is wrong. Something wrong fails at once where the emulator reports no fault of
-/// its own, and when patience is at its end.
+/// its own and the host took no processor time, and when patience is at its end.
 pub fn credible(measure: impl Fn() -> Measured) {
     let begun = Instant::now();
     for tries in 1.. {
-        let Measured { wrong, faults } = measure();
+        let (started, before) = (Instant::now(), taken_by_host());
+        let Measured { wrong, mut faults } = measure();
         if wrong.is_empty() {
             return;
         }
+        faults.extend(host_took(taken_by_host().saturating_sub(before), started.elapsed()));
         let is_the_end = faults.is_empty() || begun.elapsed() > PATIENCE;
         assert!(!is_the_end, "{wrong:#?}\nand the emulator: {faults:#?}");
         println!("try {tries}: {wrong:#?}\nbecause {faults:#?}");
         pause(Duration::from_secs(tries * tries).min(LONGEST_PAUSE / 2));
     }
+}
+
+fn host_took(ticks: u64, elapsed: Duration) -> Option<String> {
+    let is_much = ticks as f64 > TAKEN_PER_SECOND * elapsed.as_secs_f64();
+    is_much.then(|| format!("the host took {ticks} ticks in {elapsed:.1?}"))
 }
 
 /// Waits, and then for a moment in which the host leaves this machine its processors, if one comes soon.

@@ -186,8 +186,9 @@ fn measures(
     outcomes: &Outcomes,
     only: Option<&str>,
 ) -> Vec<MeasureScores> {
-    let measures = task.measures.iter();
-    measures.map(|measure| MeasureScores::of(task, measure, of, outcomes, only)).collect()
+    let all = task.measures.iter().map(|it| MeasureScores::of(task, it, of, outcomes, only));
+    // Some are of one method only. The first counts for the whole, also where it lacks runs.
+    all.enumerate().filter(|(n, it)| *n == 0 || !it.cells.is_empty()).map(|(_, it)| it).collect()
 }
 
 /// Of each candidate, seed by seed, so that intervals are of the whole.

@@ -3,7 +3,7 @@
 //! said where it is.
 
 use crate::{Task, outcomes::Cell, suite::COMMON};
-use record::{FlowSummary, LinkSummary, OfferedFiles, stats};
+use record::{FlowSummary, LinkSummary, OfferedFiles, metrics::jain_index, stats};
 use std::collections::BTreeMap;
 
 /// Below a millisecond, times do not differ for people.
@@ -80,6 +80,18 @@ pub(crate) fn bottleneck_share(seen: &Seen<'_>) -> Values {
     })
 }
 
+pub(crate) fn bottleneck_use(seen: &Seen<'_>) -> Values {
+    seen.each(|cell| bottleneck(cell)?.utilisation)
+}
+
+/// Of what traffic's sources have delivered.
+pub(crate) fn sources_fairness(seen: &Seen<'_>) -> Values {
+    let bytes = |cell: &Cell| -> Vec<f64> {
+        cell.results.summary.traffic.iter().map(|source| source.bytes as f64).collect()
+    };
+    seen.each(|cell| jain_index(&bytes(cell)))
+}
+
 fn bottleneck(cell: &Cell) -> Option<&LinkSummary> {
     let is_it = |link: &&LinkSummary| link.name == "bottleneck" && link.direction == "forward";
     cell.results.summary.links.iter().find(is_it)
@@ -148,6 +160,11 @@ pub(crate) fn lost_beyond_outage_s(seen: &Seen<'_>) -> Values {
     let plain = |cell: &&Cell| cell.variant.as_deref() == seen.task.beside;
     let without = seen.own.iter().find(plain).and_then(seconds);
     seen.each(|cell| Some((seconds(cell)? - without? - OUTAGE_S).max(LEAST_S)))
+}
+
+/// Emulated runs only.
+pub(crate) fn cpu_per_gbit_s(seen: &Seen<'_>) -> Values {
+    seen.each(|cell| cell.results.summary.metrics.cpu_per_gbit_s)
 }
 
 fn flow<'c>(cell: &'c Cell, name: &str) -> Option<&'c FlowSummary> {

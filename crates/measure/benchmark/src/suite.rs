@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// The version of the suite. Another one has other scenarios or measures, and its scores are not to be compared.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What all are compared with, as in paper 004.
 pub const REFERENCE: &str = "lh_reno";
@@ -25,6 +25,7 @@ macro_rules! scenarios {
 const SCENARIOS: &[(&str, &str)] = scenarios!(
     "bulk",
     "sources",
+    "on-off",
     "files",
     "others",
     "streams",
@@ -65,6 +66,7 @@ impl Extent {
         match (self, scenario) {
             (Self::Quick, "bulk") => &["sweep.vars.rtt=[\"10ms\", \"100ms\"]"],
             (Self::Quick, "sources") => &["sweep.vars.sources=[10, 20]"],
+            (Self::Quick, "on-off") => &["sweep.vars.sources=[20]"],
             (Self::Quick, "files") => &["sweep.vars.load=[\"80mbit\"]", "duration=40s"],
             (Self::Quick, "background") => &["sweep.vars.share=[\"50%\"]", "vars.size=20MB"],
             (Self::Quick, "many") => &["duration=30s"],

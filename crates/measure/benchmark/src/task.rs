@@ -3,10 +3,10 @@
 
 use crate::{
     measures::{
-        Seen, bottleneck_share, bulk_goodput_bps, call_arrived, completion_mean_s, completion_s,
-        cubic_keeps, cubic_keeps_of_own, deviation_s, fairness, file_mean_s, files_p50_s,
-        files_p99_s, files_spread, flows_spread, in_time, loss_ratio, lost_beyond_outage_s,
-        own_part, queueing_p99_s, smallest_part,
+        Seen, bottleneck_share, bottleneck_use, bulk_goodput_bps, call_arrived, completion_mean_s,
+        completion_s, cpu_per_gbit_s, cubic_keeps, cubic_keeps_of_own, deviation_s, fairness,
+        file_mean_s, files_p50_s, files_p99_s, files_spread, flows_spread, in_time, loss_ratio,
+        lost_beyond_outage_s, own_part, queueing_p99_s, smallest_part, sources_fairness,
     },
     suite::{BESIDE, DEPOTS},
 };
@@ -102,9 +102,13 @@ const fn more(
 use Unit::{BitsPerSecond, Ratio, Seconds};
 
 const COMPLETION: &[Measure] = &[less("completion_s", "time", Seconds, completion_s)];
+const CPU: Measure =
+    less("cpu_per_gbit_s", "processor time for a gigabit", Seconds, cpu_per_gbit_s);
+const COMPLETION_AND_CPU: &[Measure] = &[less("completion_s", "time", Seconds, completion_s), CPU];
 const COMPLETION_AND_QUEUE: &[Measure] = &[
     less("completion_s", "time", Seconds, completion_s),
     less("queueing_p99_s", "wait in the queue, 99 %", Seconds, queueing_p99_s),
+    CPU,
 ];
 
 const ALONE: &str = "alone";
@@ -135,8 +139,8 @@ const fn condition(
 
 /// All tasks of the suite.
 pub const TASKS: &[Task] = &[
-    of("bulk", "a file alone", (ALONE, "bulk"), &[], COMPLETION),
-    of("streams", "a file over parallel connections", (ALONE, "streams"), &[], COMPLETION),
+    of("bulk", "a file alone", (ALONE, "bulk"), &[], COMPLETION_AND_CPU),
+    of("streams", "a file over parallel connections", (ALONE, "streams"), &[], COMPLETION_AND_CPU),
     of("short", "a file of 100 KB", (ALONE, "conditions"), &["short"], COMPLETION),
     of(
         "sources",
@@ -149,6 +153,18 @@ pub const TASKS: &[Task] = &[
             less("completion_p95_p50", "95 % over median", Ratio, flows_spread),
             more("fairness", "Jain index", Ratio, fairness),
             more("efficiency", "goodput over capacity", Ratio, bottleneck_share),
+        ],
+    ),
+    of(
+        "on-off",
+        "files beside sources that send and pause",
+        (TOGETHER, "on-off"),
+        &[],
+        &[
+            less("completion_mean_s", "mean time", Seconds, completion_mean_s),
+            less("completion_p95_p50", "95 % over median", Ratio, flows_spread),
+            more("others_fairness", "sources' Jain index", Ratio, sources_fairness),
+            more("use", "use of the link while the files last", Ratio, bottleneck_use),
         ],
     ),
     of(

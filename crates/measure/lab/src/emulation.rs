@@ -137,7 +137,9 @@ fn emulate(
     let ready = Ready { stage, run, plans, arriving, phases, servers, interrupted };
     context.step(Step::Execution);
     wan.begin_schedules();
+    let busy_before = host::processor_time().ok();
     let driven = ready.drive(traffic, Instant::now(), |_| ())?;
+    let busy = host::processor_time().ok().zip(busy_before);
     context.step(Step::Collection);
     let timeouts = drive::timeouts(&wan, run, plans)?;
     let mut pacing_faults = pacers.faults()?;
@@ -168,6 +170,7 @@ fn emulate(
         started: context.started,
         sysctls,
         congestion_controls: controls.on_record(),
+        processor_time: busy.map(|(after, before)| after.saturating_sub(before)),
         captures,
         command: context.command,
     }))

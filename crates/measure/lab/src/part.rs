@@ -286,6 +286,7 @@ fn play(order: &Order, shared: &Shared) -> Result<Record, LabError> {
         started,
         sysctls,
         congestion_controls: &order.congestion_controls,
+        processor_time: None,
         captures: Vec::new(),
         command: &order.command,
     }))

@@ -20,7 +20,7 @@ use record::{
 use scenario::{PathLimits, Routes, Run};
 use std::{
     collections::BTreeMap,
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 use wan::{Health, LinkState, Snapshot};
 
@@ -54,6 +54,8 @@ pub struct Observed<'a> {
     pub sysctls: BTreeMap<String, manifest::NodeSettings>,
     /// longhaul's congestion controls, with their parameters.
     pub congestion_controls: &'a BTreeMap<String, manifest::CongestionControl>,
+    /// How long the machine's processors worked while it took place, where all of it was on this machine.
+    pub processor_time: Option<Duration>,
     /// Captures of nodes.
     pub captures: Vec<manifest::Capture>,
     /// The command line.
@@ -123,7 +125,11 @@ pub fn record(mut observed: Observed<'_>) -> Record {
     let flows: Vec<_> = flows.into_iter().filter(|flow| !prepares(&flow.name)).collect();
     let manifest = manifest(&observed);
     let traffic::Outcome { summaries: traffic, files, .. } = observed.driven.traffic;
-    let metrics = Metrics::compute(&flows, &links, &series).with_traffic(&traffic, &files);
+    let content = flows.iter().map(|flow| flow.bytes).chain(traffic.iter().map(|it| it.bytes));
+    let processor_s = observed.processor_time.map(|busy| busy.as_secs_f64());
+    let metrics = Metrics::compute(&flows, &links, &series)
+        .with_traffic(&traffic, &files)
+        .with_processor_time(processor_s, content.sum());
     let summary = Summary { flows, links, traffic, metrics };
     Record { manifest, series, summary, files }
 }

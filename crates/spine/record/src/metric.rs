@@ -133,6 +133,7 @@ pub const METRICS: &[Metric] = &[
     run("Robustness", "Disturbed: goodput of the capacity", "path_states/1/performance", &[Designer]).share().after_warm_up(),
     run("Robustness", "Disturbed: time at 80 % of capacity", "path_states/1/performing", &[Designer]).share().after_warm_up(),
     run("Robustness", "Kolmogorov-Smirnov statistic", "kolmogorov_smirnov", &[Provider]).after_warm_up(),
+    run("Deployability", "Processor time of the emulating machine for a gigabit", "cpu_per_gbit_s", &[Designer, Provider]),
 ];
 
 impl Metric {

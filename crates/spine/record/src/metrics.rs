@@ -114,6 +114,10 @@ pub struct Metrics {
     /// Goodput of all traffic in bit/s over the time in which any source could send; null without traffic.
     #[serde(default)]
     pub traffic_goodput_bps: Option<f64>,
+    /// Processor time of the machine that emulated the run, in seconds for each gigabit of content of flows and
+    /// traffic; null by other methods.
+    #[serde(default)]
+    pub cpu_per_gbit_s: Option<f64>,
     /// The states of the path from which these two are computed.
     #[serde(default)]
     pub path_states: Vec<PathState>,
@@ -219,6 +223,14 @@ impl Metrics {
             traffic_goodput_bps: (seconds > 0.0).then(|| goodput_bps(bytes, seconds)),
             ..self
         }
+    }
+
+    /// Adds what the run cost the machine that emulated it: `busy_s` of processors for that content.
+    #[must_use]
+    pub fn with_processor_time(self, busy_s: Option<f64>, content_bytes: u64) -> Self {
+        let gigabits = content_bytes as f64 * 8.0 / 1e9;
+        let cpu_per_gbit_s = busy_s.filter(|_| content_bytes > 0).map(|busy_s| busy_s / gigabits);
+        Self { cpu_per_gbit_s, ..self }
     }
 
     /// Adds what belongs to the network.

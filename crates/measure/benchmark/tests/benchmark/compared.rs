@@ -2,7 +2,7 @@
 
 use crate::cells::card_of;
 use longhaul_benchmark::{
-    BenchmarkError, Card, Extent,
+    BenchmarkError, Card, Extent, VERSION,
     compare::{self, Side},
 };
 
@@ -36,10 +36,9 @@ fn candidates_of_one_card_and_other_seeds_are_compared() {
 #[test]
 fn cards_of_other_runs_are_refused() {
     let refused = |other: &Card| compare::cards(&before(), other).unwrap_err().to_string();
-    assert!(
-        refused(&Card { suite: 2, ..before() })
-            .contains("version 1 of the suite, the other of version 2")
-    );
+    let next = VERSION + 1;
+    let versions = format!("version {VERSION} of the suite, the other of version {next}");
+    assert!(refused(&Card { suite: next, ..before() }).contains(&versions));
     let full = Card { extent: Extent::Full, ..before() };
     assert!(refused(&full).contains("one is quick by sim, the other full by sim"));
     let none = Card { candidates: vec!["bbr".into()], ..before() };

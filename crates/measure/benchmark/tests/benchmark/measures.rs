@@ -105,3 +105,27 @@ fn harm_is_the_other_flows_loss() {
     assert!((keeps("lh_reno").unwrap().other_keeps - 0.25).abs() < 1e-9);
     assert!((keeps("lh_cubic").unwrap().other_keeps - 0.5).abs() < 1e-9);
 }
+
+#[test]
+fn sources_that_pause_are_compared_by_what_they_delivered() {
+    let times = [("file", 4.0, 1.0)];
+    let mut one = with_bottleneck(with_flows(cell(None, &[], 1), &times), 1_000_000_000, 5e8);
+    let source = |bytes| TrafficSummary { bytes, ..TrafficSummary::default() };
+    one.results.summary.traffic = vec![source(300), source(100)];
+    one.results.summary.links[0].utilisation = Some(0.75);
+    let found = scores("on-off", "on-off", vec![one]);
+    let expected =
+        [("completion_mean_s", 4.0), ("others_fairness", 160_000.0 / 200_000.0), ("use", 0.75)];
+    assert_close(&found, &expected);
+}
+
+#[test]
+fn processor_time_is_a_score_of_emulated_runs_only() {
+    let file = || with_flows(cell(None, &[], 1), &[("file", 2.0, 1.0)]);
+    let found = scores("bulk", "bulk", vec![file()]);
+    assert_eq!(found.iter().map(|(key, _)| key).collect::<Vec<_>>(), ["completion_s"]);
+    let mut emulated = file();
+    emulated.results.summary.metrics.cpu_per_gbit_s = Some(0.5);
+    let found = scores("bulk", "bulk", vec![emulated]);
+    assert_close(&found, &[("completion_s", 2.0), ("cpu_per_gbit_s", 0.5)]);
+}

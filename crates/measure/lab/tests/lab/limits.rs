@@ -48,9 +48,12 @@ fn assert_planted(planted: Limit, scenario: &Scenario, compared: Compared) {
     let simulated_run = recorded(&scenario.runs, &Simulated);
     let simulated = shares(&simulated_run);
     assert_eq!(simulated.largest(), planted, "simulated: {simulated:?}");
+    assert_eq!(simulated_run[0].summary.metrics.cpu_per_gbit_s, None);
     credible(|| {
         let recorded = emulated(&scenario.runs);
         let emulated = shares(&recorded);
+        let cost = recorded[0].summary.metrics.cpu_per_gbit_s;
+        assert!(cost > Some(0.0), "processors worked for it: {cost:?}");
         let mut wrong = Vec::new();
         if emulated.largest() != planted {
             wrong.push(format!("{planted:?} is not the largest of {emulated:?}"));
@@ -69,7 +72,13 @@ fn assert_planted(planted: Limit, scenario: &Scenario, compared: Compared) {
         if (kernel / simulator - 1.0).abs() > GOODPUT_APART {
             wrong.push(format!("{kernel:.1} Mb/s by the kernel, {simulator:.1} simulated"));
         }
-        Measured { wrong, faults: recorded[0].manifest.invalid_reasons.clone() }
+        let mut faults = recorded[0].manifest.invalid_reasons.clone();
+        let idle = emulated.of(Limit::Application) - simulated.of(Limit::Application);
+        if planted != Limit::Application && idle > APART {
+            // The program sends from memory as fast as it can.
+            faults.push(format!("the sender had no processor for {idle:.2} of the time"));
+        }
+        Measured { wrong, faults }
     });
 }
 

@@ -407,7 +407,7 @@ fn empty_summary_has_every_key() {
          max_min_fairness proportional_fairness alpha_fairness delta_fair_convergence_s \
          responsiveness_rtts average_responsiveness_s convergence_rtts performability \
          kolmogorov_smirnov files_offered files_completed file_completion_mean_s \
-         file_completion_p50_s file_completion_p99_s traffic_goodput_bps path_states flows"
+         file_completion_p50_s file_completion_p99_s traffic_goodput_bps cpu_per_gbit_s path_states flows"
     );
     assert_eq!(
         keys(&json["traffic"][0]),

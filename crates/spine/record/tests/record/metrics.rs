@@ -324,3 +324,11 @@ fn flows_beyond_the_busiest_link_have_no_efficiency() {
     let flows = [flow("a", 0.0, 1.0, 90), flow("b", 0.0, 1.0, 90)];
     assert_eq!(Metrics::compute(&flows, &[link], &Series::default()).efficiency, None);
 }
+
+#[test]
+fn processor_time_is_for_a_gigabit_of_content() {
+    let busy = |busy_s, bytes| Metrics::default().with_processor_time(busy_s, bytes).cpu_per_gbit_s;
+    assert_eq!(busy(Some(3.0), 250_000_000), Some(1.5));
+    assert_eq!(busy(Some(3.0), 0), None, "nothing was carried");
+    assert_eq!(busy(None, 250_000_000), None, "by another method");
+}
