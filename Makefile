@@ -130,6 +130,7 @@ study-simulated: deps-test build
 	scripts/benchmark
 	scripts/study 004-3000mb
 	scripts/study 002-figure-4
+	scripts/study-causes
 	scripts/study 002-figure-2
 	scripts/study 002-figure-3 --set 'sweep.vars.rate=["155mbit", "622mbit", "1gbit"]'
 	scripts/study 002-figure-3 --set 'sweep.vars.rate=["5gbit", "10gbit"]' --set vars.duration=120s

@@ -39,7 +39,7 @@ fn rows_that_cannot_run_give_the_reason() {
         (&["005"][..], "there is no paper \"005\""),
         (&["001", "77"][..], "paper 001 has no row \"77\""),
         (&["000", "1"][..], "no scenario makes it: signalling"),
-        (&["001", "V"][..], "no scenario makes it: processor time"),
+        (&["001", "V"][..], "no scenario makes it: gap frames"),
         (&["001", "III emulated"][..], "--full, which takes 12 min"),
         (&["--full"][..], "FIGURE"),
     ] {
