@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One direction of a link.
 
+#![allow(clippy::inline_always, reason = "calls cost a simulation of full links a twenty-fifth")]
+
 use crate::{
     Counters, Discipline, Fate, GapStatistics, Impairments, Loss, LossModel, Monitor, QueueLimit,
     QueueState, RateOverTime, SpacingMeter,
@@ -232,7 +234,7 @@ impl Link {
     }
 
     /// The fate of a packet on the wire.
-    #[inline]
+    #[inline(always)]
     fn cross(&mut self, bytes: u64, (starts, ends): (Timestamp, Timestamp), marked: bool) -> Fate {
         self.counters.carried_bytes += bytes;
         self.monitor.add(ends, bytes);
@@ -389,7 +391,7 @@ impl Link {
         true
     }
 
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
         while let Some(&(starts, bytes)) = self.waiting.front() {
@@ -432,7 +434,7 @@ impl Link {
     }
 
     /// Puts what was accepted onto the wire behind the others: when it begins and ends.
-    #[inline]
+    #[inline(always)]
     fn serialise(&mut self, bytes: u64, kind: Kind) -> (Timestamp, Timestamp) {
         let Some(rate) = self.rate else { return (self.now, self.now) };
         if self.must_wait() {
@@ -459,7 +461,7 @@ impl Link {
     }
 
     /// Transmits `bytes` bytes once the wire is free. Returns when they begin and end.
-    #[inline]
+    #[inline(always)]
     fn occupy(&mut self, bytes: u64, rate: Rate, kind: Kind) -> (Timestamp, Timestamp) {
         let starts = self.free_at;
         if let Some(service) = &mut self.service {

@@ -57,54 +57,64 @@ impl LossModel {
     }
 }
 
-/// A loss model at work: the model, its state and its random numbers.
+/// A loss model at work, with its random numbers.
 #[derive(Debug, Clone)]
 pub struct Loss {
-    model: LossModel,
+    process: Process,
     random: Pcg64,
-    state: State,
 }
 
+/// A model with its state.
 #[derive(Debug, Clone)]
-enum State {
-    Memoryless,
-    /// Packets since the last loss.
-    Counting(u64),
-    Bad(bool),
+enum Process {
+    None,
+    Uniform(Probability),
+    Periodic {
+        every: u64,
+        /// Packets since the last loss.
+        since: u64,
+    },
+    GilbertElliott {
+        p: Probability,
+        r: Probability,
+        loss_bad: Probability,
+        loss_good: Probability,
+        is_bad: bool,
+    },
 }
 
 impl Loss {
     /// The model's start. Equal seeds lose equal packets.
     pub fn new(model: LossModel, seed: u64) -> Self {
-        let state = match model {
-            LossModel::None | LossModel::Uniform(_) => State::Memoryless,
-            LossModel::Periodic(_) => State::Counting(0),
-            LossModel::GilbertElliott { .. } => State::Bad(false),
+        let process = match model {
+            LossModel::None | LossModel::Periodic(0) => Process::None,
+            LossModel::Uniform(p) => Process::Uniform(p),
+            LossModel::Periodic(every) => Process::Periodic { every, since: 0 },
+            LossModel::GilbertElliott { p, r, loss_bad, loss_good } => {
+                Process::GilbertElliott { p, r, loss_bad, loss_good, is_bad: false }
+            }
         };
         // The stream is PCG's own default; the seed alone tells one link from another.
-        Self { model, random: Pcg64::new(u128::from(seed), 0x0a02_bdbf_7bb3_c0a7), state }
+        Self { process, random: Pcg64::new(u128::from(seed), 0x0a02_bdbf_7bb3_c0a7) }
     }
 
     /// Whether the next packet is lost.
     #[inline]
     pub fn next_is_lost(&mut self) -> bool {
-        match (self.model, &mut self.state) {
-            (LossModel::Uniform(p), _) => LossModel::happens(&mut self.random, p),
-            (LossModel::Periodic(n), State::Counting(since)) if n > 0 => {
-                *since += 1;
-                let lost = *since == n;
-                if lost {
-                    *since = 0;
-                }
-                lost
+        let random = &mut self.random;
+        match &mut self.process {
+            Process::None => false,
+            Process::Uniform(p) => LossModel::happens(random, *p),
+            Process::Periodic { every, since } => {
+                *since = (*since + 1) % *every;
+                *since == 0
             }
-            (LossModel::GilbertElliott { p, r, loss_bad, loss_good }, State::Bad(bad)) => {
-                if LossModel::happens(&mut self.random, if *bad { r } else { p }) {
-                    *bad = !*bad;
+            Process::GilbertElliott { p, r, loss_bad, loss_good, is_bad } => {
+                if LossModel::happens(random, if *is_bad { *r } else { *p }) {
+                    *is_bad = !*is_bad;
                 }
-                LossModel::happens(&mut self.random, if *bad { loss_bad } else { loss_good })
+                LossModel::happens(random, if *is_bad { *loss_bad } else { *loss_good })
             }
-            _ => false,
         }
     }
 }
