@@ -121,6 +121,19 @@ fn download_ends_quietly_when_its_reader_does() {
 }
 
 #[test]
+fn programs_under_run_ignore_what_they_were_to_ignore() {
+    let ignoring = |program: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' HUP INT QUIT TERM; exec \"$@\"", "sh"]).args(program);
+        text(&command.output().unwrap().stdout)
+    };
+    let program = ["sh", "-c", "grep SigIgn /proc/self/status"];
+    let longhaul = env!("CARGO_BIN_EXE_longhaul");
+    let under_run = [&[longhaul, "run", "--via", "d1.example", "--"][..], &program[..]].concat();
+    assert_eq!(ignoring(&under_run), ignoring(&program));
+}
+
+#[test]
 fn programs_under_run_keep_the_usual_sigpipe() {
     let program = ["sh", "-c", "grep SigIgn /proc/self/status"];
     let usual = Command::new(program[0]).args(&program[1..]).output().unwrap();

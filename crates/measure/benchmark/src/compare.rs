@@ -61,8 +61,10 @@ pub fn changes(pairs: &[(Side<'_>, Side<'_>)]) -> Result<Vec<Change>, BenchmarkE
         for task in &from.card.tasks {
             let other = to.card.tasks.iter().find(|it| it.name == task.name);
             let Some(other) = other else { continue };
-            for (measure, with) in task.measures.iter().zip(&other.measures) {
-                all.extend(change((from, measure), (to, with), &task.name));
+            // A card lacks measures of which it has no values.
+            for measure in &task.measures {
+                let with = other.measures.iter().find(|it| it.key == measure.key);
+                all.extend(with.and_then(|it| change((from, measure), (to, it), &task.name)));
             }
         }
     }
@@ -91,10 +93,9 @@ fn change(
         let is_it = |score: &&CandidateScore| score.candidate == candidate;
         Some(of.scores.iter().find(is_it)?.logarithms())
     };
-    // Scores of other cells are not to be compared.
-    let same_cells = a.cells == b.cells && a.key == b.key;
     let (one, other) = (logarithms(a, from.candidate)?, logarithms(b, to.candidate)?);
-    if !same_cells || one.is_empty() || other.is_empty() {
+    // Scores of other cells are not to be compared.
+    if a.cells != b.cells || one.is_empty() || other.is_empty() {
         return None;
     }
     let same_seeds = from.card.first_seed == to.card.first_seed && one.len() == other.len();

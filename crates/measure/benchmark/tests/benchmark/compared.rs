@@ -2,7 +2,7 @@
 
 use crate::cells::card_of;
 use longhaul_benchmark::{
-    BenchmarkError, Card, Extent, VERSION,
+    BenchmarkError, Card, Extent, MeasureScores, VERSION,
     compare::{self, Side},
 };
 
@@ -31,6 +31,21 @@ fn candidates_of_one_card_and_other_seeds_are_compared() {
     let changes = compare::cards(&card, &other).unwrap();
     // Welch's test, of samples that vary.
     assert!(!changes[1].differs && changes[1].p > 0.9, "{changes:?}");
+}
+
+#[test]
+fn measure_that_one_card_lacks_hides_no_other() {
+    let (mut card, mut lacks) = (before(), before());
+    let only = card.tasks[0].measures[0].clone();
+    let more =
+        ["processor time", "queueing"].map(|key| MeasureScores { key: key.into(), ..only.clone() });
+    card.tasks[0].measures.extend(more.clone());
+    lacks.tasks[0].measures.push(more[1].clone());
+    for (one, other) in [(&card, &lacks), (&lacks, &card)] {
+        let changes = compare::cards(one, other).unwrap();
+        let keys: Vec<&str> = changes.iter().map(|change| change.measure.as_str()).collect();
+        assert_eq!(keys, ["completion_s", "queueing", "completion_s", "queueing"]);
+    }
 }
 
 #[test]

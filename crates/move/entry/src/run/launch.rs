@@ -28,7 +28,7 @@ use signal_hook::{
 };
 use std::{
     ffi::OsString,
-    fs::File,
+    fs::{self, File},
     io::{self, BufRead, BufReader, ErrorKind, IoSlice, IoSliceMut, Write},
     mem::MaybeUninit,
     os::{
@@ -130,7 +130,7 @@ impl Supervisor {
     ) -> Result<(), RunError> {
         set_child_subreaper(Some(getpid()))?;
         let outlived = Arc::new(AtomicBool::new(false));
-        for signal in OUTLIVED {
+        for signal in caught(&OUTLIVED) {
             signal_hook::flag::register(signal, Arc::clone(&outlived))?;
         }
         let (program, calls) = start(launch, rules.strict)?;
@@ -262,10 +262,10 @@ pub enum ProgramEnd {
 pub fn wait_for_program(arguments: impl FnOnce(RawFd) -> Vec<OsString>) -> io::Result<ProgramEnd> {
     let (reports, theirs) = UnixStream::pair()?;
     fcntl_setfd(&theirs, FdFlags::empty())?;
-    let signals = Signals::new(PASSED_ON)?;
+    let signals = Signals::new(caught(&PASSED_ON))?;
     // The terminal asks everybody. The program decides, and its status tells what.
     let outlived = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGQUIT] {
+    for signal in caught(&[SIGINT, SIGQUIT]) {
         signal_hook::flag::register(signal, Arc::clone(&outlived))?;
     }
     let (stdin, stdout) = (Stdio::inherit(), Stdio::inherit());
@@ -287,6 +287,15 @@ pub fn wait_for_program(arguments: impl FnOnce(RawFd) -> Vec<OsString>) -> io::R
     Ok(ended.map_or(ProgramEnd::Unsupervised { pid }, |status| {
         ProgramEnd::Ended(ExitStatus::from_raw(status))
     }))
+}
+
+/// Those of `signals` that this process was not started to ignore, as by `nohup` or as a shell's background job. The program
+/// is to inherit that, and a caught signal is not ignored in a program that is started.
+fn caught(signals: &[i32]) -> Vec<i32> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    signals.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
 }
 
 fn pass_on(mut signals: Signals, pid: i32) {
