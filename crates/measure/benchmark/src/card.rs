@@ -187,7 +187,7 @@ fn measures(
     only: Option<&str>,
 ) -> Vec<MeasureScores> {
     let all = task.measures.iter().map(|it| MeasureScores::of(task, it, of, outcomes, only));
-    // Some are of one method only. The first counts for the whole, also where it lacks runs.
+    // Some are of one method only. The whole is made of the first ones, also where these lack runs.
     all.enumerate().filter(|(n, it)| *n == 0 || !it.cells.is_empty()).map(|(_, it)| it).collect()
 }
 
