@@ -119,8 +119,8 @@ const SLOW: &str = "import os, sys, time\n\
 #[test]
 fn record_comes_by_another_connection_if_the_first_ends_in_the_middle() {
     let _turn = one_of_two();
-    // Its samples are many pieces.
-    let bed = bed(&two("timeout=60s repeat=1", "45MB streams=100"));
+    // Its samples are several pieces.
+    let bed = bed(&two("timeout=60s repeat=1 sample=20ms", "45MB streams=100"));
     let (config, program) = (bed.hosts.path("ssh_config"), bed.hosts.path("slow.py"));
     let (flag, text) = (bed.hosts.path("slow"), fs::read_to_string(&config).unwrap());
     fs::write(&program, SLOW).unwrap();
@@ -141,6 +141,7 @@ fn record_comes_by_another_connection_if_the_first_ends_in_the_middle() {
     until("the first piece is there", || packed() > 0);
     let (first, folder) = (packed(), bed.hosts.folder.path().to_str().unwrap());
     println!("{first} bytes are there");
+    assert!(first >= 1 << 18, "less than a piece is all that there is");
     fs::remove_file(&flag).unwrap();
     let sshd = |line: &str| line.contains("sshd") && line.contains("a.conf");
     for (pid, line) in crate::common::processes_with(folder) {
