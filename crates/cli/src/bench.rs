@@ -173,10 +173,11 @@ fn outcomes(
     let batches = plan.batches()?;
     let all: usize = batches.iter().map(|batch| batch.runs.len()).sum();
     let (mut outcomes, mut done, mut invalid) = (Outcomes::default(), 0, 0);
+    let running = Options { predict: |_| None, ..runs::options(out)? };
     let line = progress::line();
     for batch in batches {
         let folder = out.join("runs").join(&batch.folder);
-        let options = Options { jobs, command: runs::command_line(), ..Options::new(&folder) };
+        let options = Options { out: folder.clone(), jobs, ..running.clone() };
         let records = experiment::run_all(&batch.runs, method, &options, |event| {
             if matches!(event.what, RunEvent::Known(_) | RunEvent::Ended(_)) {
                 done += 1;

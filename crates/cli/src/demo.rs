@@ -2,7 +2,6 @@
 //! `longhaul demo`: compares downloads with and without depots over an emulated path, and writes a page.
 
 use crate::{failure::Failure, print::print_json, results_table, runs};
-use experiment::Options;
 use record::results::{DemoResults, FlowResult, flow_medians};
 use scenario::Scenario;
 use std::path::{Path, PathBuf};
@@ -70,9 +69,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     change("vars.client", args.client.clone());
     let scenario = Scenario::parse(SCENARIO, "demo", &set).map_err(Failure::usage)?;
     let out = args.out.clone().unwrap_or_else(default_out);
-    let command = runs::command_line();
-    let options = Options { command, predict: model::predicted, ..Options::new(&out) };
-    let records = runs::run_all(&scenario.runs, &runs::emulation()?, &options)?;
+    let records = runs::run_all(&scenario.runs, &runs::emulation()?, &runs::options(&out)?)?;
     let runs = FlowResult::of_all(&records);
     let medians = flow_medians(&runs, scenario.baseline.as_deref());
     let report = runs::write_report(&out)?;

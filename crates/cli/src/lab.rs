@@ -307,9 +307,7 @@ fn run_loaded(args: RunArgs, loaded: Loaded, method: &dyn Method) -> Result<(), 
     let jobs = job_count(method, jobs)?;
     let out = out.unwrap_or_else(|| Path::new("out").join(archive::stem(&file)));
     print_ignored(method, &scenario);
-    let command = runs::command_line();
-    let options =
-        Options { out: out.clone(), jobs, known, keep, command, predict: model::predicted, until };
+    let options = Options { jobs, known, keep, until, ..runs::options(&out)? };
     let records = runs::run_all(&scenario.runs, method, &options)?;
     if let Some(text) = text {
         // For an archive. Without it nothing else is missing.

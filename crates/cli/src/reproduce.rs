@@ -109,12 +109,7 @@ fn reproduce(row: &Row, args: &ReproduceArgs) -> Result<(), Failure> {
     let name = row.scenario.as_deref().unwrap_or("row");
     let folder = if args.full { "out" } else { "out/reproduce" };
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(folder).join(name));
-    let options = Options {
-        jobs,
-        command: runs::command_line(),
-        predict: model::predicted,
-        ..Options::new(&out)
-    };
+    let options = Options { jobs, ..runs::options(&out)? };
     let results = runs::run_all(&scenario.runs, &*method, &options)?;
     let numbers = compared(row, &results);
     if args.json {

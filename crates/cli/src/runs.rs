@@ -17,8 +17,14 @@ pub fn run_all(
     Ok(experiment::run_all(runs, method, options, |event| display.show(&event))?)
 }
 
+/// As a command runs scenarios: with its words and predictions on record, until a signal stops it.
+pub fn options(out: &Path) -> Result<Options, Failure> {
+    let stop = host::stop_flag().map_err(Failure::failed)?;
+    Ok(Options { command: command_line(), predict: model::predicted, stop, ..Options::new(out) })
+}
+
 /// The command line of this process, for records.
-pub fn command_line() -> Vec<String> {
+fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 

@@ -4,7 +4,7 @@
 //! records says what happened (`journal`); after a kill the next engine continues by the records.
 //!
 //! Jobs take the next run from a queue and tell the caller's thread what happens; it alone watches and collects. Runs that
-//! disturb each other take one job. An error or a signal ends all jobs.
+//! disturb each other take one job. An error ends all jobs, and so does the caller ([`Options::stop`]).
 
 use crate::{
     error::ExperimentError,
@@ -23,7 +23,7 @@ use std::{
     fs,
     path::PathBuf,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -50,6 +50,8 @@ pub struct Options {
     /// No more repeats of a run take place once half the width of the 95 % confidence interval of their goodput is at most this share
     /// of the mean. It is looked at after each repeat from the third on, so it covers the mean a little less often than it says.
     pub until: Option<f64>,
+    /// Ends all jobs once it is set; an error of a run sets it, too. A program's signals are the caller's affair.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Options {
@@ -63,6 +65,7 @@ impl Options {
             command: Vec::new(),
             predict: |_| None,
             until: None,
+            stop: Arc::default(),
         }
     }
 }
@@ -166,8 +169,7 @@ impl Batch<'_> {
         watch: &mut impl FnMut(Event<'_>),
     ) -> Result<Vec<RunResults>, ExperimentError> {
         let mut recorded = self.known(watch)?;
-        let interrupted =
-            host::stop_flag().map_err(|e| ExperimentError::system("watch for signals", e))?;
+        let interrupted = &*self.options.stop;
         let work = WorkDirectory::new(&self.options.out)?;
         let (runs, method, options) = (self.runs, self.method, self.options);
         let todo: Vec<usize> = (0..runs.len()).filter(|&index| recorded[index].is_none()).collect();
@@ -183,7 +185,7 @@ impl Batch<'_> {
         thread::scope(|scope| {
             let (say, heard) = mpsc::channel();
             for _ in 0..jobs {
-                let (work, interrupted, say) = (&work, &interrupted, say.clone());
+                let (work, say) = (&work, say.clone());
                 let job = Job { method, options, work, interrupted, precision, say };
                 let (queue, before) = (&queue, &before);
                 scope.spawn(move || {
@@ -242,7 +244,7 @@ impl Batch<'_> {
             let found = on_record(&folder, run, self.method)?;
             let (on_record, event) = match found {
                 Found::Record { of_run, same_program } if self.is_spared(same_program) => {
-                    (OnRecord::Same, RunEvent::Known(results.insert(RunResults::from(*of_run))))
+                    (OnRecord::Same, RunEvent::Known(results.insert(*of_run)))
                 }
                 Found::Record { same_program: false, .. } => {
                     (OnRecord::OtherProgram, RunEvent::Outdated)

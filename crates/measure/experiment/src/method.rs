@@ -6,7 +6,7 @@ use crate::{
     obstacles::{Obstacle, Obstacles},
     step::Step,
 };
-use record::Record;
+use record::{Manifest, Record};
 use scenario::{Event, Run};
 use std::{
     fmt::Debug,
@@ -53,7 +53,7 @@ pub trait Method: Debug + Sync {
     fn prepare(&self, run: &Run, obstacles: &mut Obstacles) -> Run;
 
     /// Whether a record of this run is of the same inputs, as far as the scenario does not tell.
-    fn has_same_inputs(&self, _run: &Run, _record: &Record) -> bool {
+    fn has_same_inputs(&self, _run: &Run, _recorded: &Manifest) -> bool {
         true
     }
 

@@ -2,7 +2,7 @@
 //! Where records and the files of a run in progress lie.
 
 use crate::{differences::differences, error::ExperimentError, method::Method};
-use record::Record;
+use record::{Record, RunResults};
 use scenario::Run;
 use std::{
     fs, io,
@@ -20,14 +20,14 @@ pub enum Found {
     /// it will be replaced.
     Nothing,
     /// The record of the run, by this program's sources or by others.
-    Record { of_run: Box<Record>, same_program: bool },
+    Record { of_run: Box<RunResults>, same_program: bool },
     /// A record of the scenario as it was before it was changed, and where that differs.
     Changed(Vec<String>),
 }
 
 /// What is on record of a run by its method. A record by another method is refused: two methods share no folder.
 pub fn on_record(folder: &Path, run: &Run, method: &dyn Method) -> Result<Found, ExperimentError> {
-    let Ok(record) = Record::open(folder) else { return Ok(Found::Nothing) };
+    let Ok(record) = Record::results_if_whole(folder) else { return Ok(Found::Nothing) };
     let now = serde_json::to_value(run).expect("a run is plain data");
     if record.manifest.method != method.name() {
         return Err(ExperimentError::Unsupported(format!(
@@ -41,7 +41,7 @@ pub fn on_record(folder: &Path, run: &Run, method: &dyn Method) -> Result<Found,
     let same_program = record.manifest.sources.as_deref() == Some(method.source_hash());
     let has_captures =
         record.manifest.captures.iter().all(|capture| folder.join(&capture.file).exists());
-    Ok(if record.manifest.valid && has_captures && method.has_same_inputs(run, &record) {
+    Ok(if record.manifest.valid && has_captures && method.has_same_inputs(run, &record.manifest) {
         Found::Record { of_run: Box::new(record), same_program }
     } else {
         Found::Nothing

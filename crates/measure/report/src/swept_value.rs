@@ -3,7 +3,7 @@
 
 use crate::distinct::distinct;
 use std::{cmp::Ordering, collections::HashMap};
-use units::{Bytes, Duration, Probability, Rate};
+use units::quantity;
 
 /// A value of a scenario's key: ordered as a number where all are numbers of a kind.
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
@@ -19,46 +19,6 @@ impl SweptValue {
         quantity(text)
             .map_or_else(|| Self::Text(text.to_owned()), |(_, number)| Self::Number(number))
     }
-}
-
-/// What a number of a scenario's key counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ValueKind {
-    Plain,
-    Time,
-    Probability,
-    Rate,
-    Bytes,
-    Packets,
-}
-
-impl ValueKind {
-    /// The name for people, as in "in bytes".
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "numbers without a unit",
-            Self::Time => "units of time",
-            Self::Probability => "probabilities",
-            Self::Rate => "rates",
-            Self::Bytes => "bytes",
-            Self::Packets => "packets",
-        }
-    }
-}
-
-/// The kind of a value and its number in the basic unit: seconds, bit/s, bytes. `None` for other texts.
-pub fn quantity(text: &str) -> Option<(ValueKind, f64)> {
-    // A loss is shown as it is end to end, whatever it is spread over.
-    let text = text.split(" over ").next().unwrap_or(text);
-    let plain = text.parse::<f64>().ok().filter(|n| n.is_finite());
-    let plain = plain.map(|number| (ValueKind::Plain, number));
-    plain
-        .or_else(|| Some((ValueKind::Time, text.parse::<Duration>().ok()?.as_secs_f64())))
-        .or_else(|| Some((ValueKind::Probability, text.parse::<Probability>().ok()?.get())))
-        .or_else(|| Some((ValueKind::Rate, text.parse::<Rate>().ok()?.bps() as f64)))
-        .or_else(|| Some((ValueKind::Bytes, text.parse::<Bytes>().ok()?.get() as f64)))
-        // A queue's limit in packets.
-        .or_else(|| Some((ValueKind::Packets, text.strip_suffix('p')?.parse::<u32>().ok()?.into())))
 }
 
 /// The order of two values of one key.

@@ -64,13 +64,13 @@ impl Method for Simulated {
     }
 
     /// Congestion controls that are compiled from files: their names are in the scenario, their contents are not.
-    fn has_same_inputs(&self, run: &Run, record: &Record) -> bool {
+    fn has_same_inputs(&self, run: &Run, recorded: &Manifest) -> bool {
         let hashes = |controls: &BTreeMap<String, CongestionControl>| -> Vec<Option<String>> {
             controls.values().map(|control| Some(control.file.as_ref()?.sha256.clone())).collect()
         };
         // An unknown name is refused before.
         congestion_controls::simulated(run)
-            .is_ok_and(|now| hashes(&now) == hashes(&record.manifest.congestion_controls))
+            .is_ok_and(|now| hashes(&now) == hashes(&recorded.congestion_controls))
     }
 
     fn run(&self, run: &Run, context: &mut RunContext<'_>) -> Result<Record, ExperimentError> {

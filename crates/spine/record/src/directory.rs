@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The folder of a record: written whole or not at all, read back, found.
 
-use crate::{Error, Manifest, OfferedFiles, RunResults, SCHEMA, Series, Summary, series_file};
+use crate::{
+    Error, Manifest, OfferedFiles, RunResults, SCHEMA, Series, Summary, parquet_table, series_file,
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     fs, io,
@@ -67,6 +69,21 @@ impl Record {
     pub fn results(dir: &Path) -> Result<RunResults, Error> {
         let manifest = read_manifest(&dir.join(MANIFEST))?;
         Ok(RunResults { manifest, summary: read_json(&dir.join(SUMMARY))? })
+    }
+
+    /// The same of a record whose tables are there to their ends. Their values are not read, which would take most of the time.
+    ///
+    /// # Errors
+    /// As for [`Record::results`], or a table is missing or cut off.
+    pub fn results_if_whole(dir: &Path) -> Result<RunResults, Error> {
+        let results = Self::results(dir)?;
+        // Records of schemas 1 and 2 have no bins, and those without traffic no files.
+        let optional = [BINS, FILES].map(|name| dir.join(name)).into_iter();
+        for path in optional.filter(|path| path.exists()).chain([dir.join(SERIES)]) {
+            parquet_table::check_end(&path)
+                .map_err(|error| Error::Series { path, reason: error.to_string() })?;
+        }
+        Ok(results)
     }
 
     /// Writes the record into the new folder `dir`, making the folders above it where needed.

@@ -8,13 +8,15 @@ use parquet::{
     data_type::{ByteArray, DataType},
     errors::ParquetError,
     file::{
-        properties::WriterProperties, reader::RowGroupReader, writer::SerializedColumnWriter,
-        writer::SerializedFileWriter,
+        properties::WriterProperties, reader::RowGroupReader, reader::SerializedFileReader,
+        writer::SerializedColumnWriter, writer::SerializedFileWriter,
     },
     schema::types::{self, ColumnPath},
 };
 use std::{
+    fs::File,
     io::{self, Write},
+    path::Path,
     sync::Arc,
 };
 
@@ -179,6 +181,11 @@ fn write_optional<T: DataType>(
     let known: Vec<T::T> = values.into_iter().flatten().collect();
     into.write_batch(&known, Some(&levels), None)?;
     Ok(())
+}
+
+/// Reads the description of a table, which is at the end of its file.
+pub(crate) fn check_end(path: &Path) -> Result<(), ParquetError> {
+    SerializedFileReader::new(File::open(path)?).map(drop)
 }
 
 /// The values of a column that has all of them, by its name: later columns in between do no harm.

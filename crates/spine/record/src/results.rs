@@ -16,7 +16,7 @@ mod traffic_medians;
 
 pub use flow::FlowResult;
 pub use flow_medians::{FlowMedians, flow_medians};
-pub use intervals::{MetricInterval, intervals};
+pub use intervals::{MetricInterval, intervals, intervals_by};
 pub use run_medians::{RunMedians, run_medians};
 pub use traffic_medians::{TrafficMedians, traffic_medians};
 

@@ -13,6 +13,8 @@
 //!
 //! [`BackOff`] has the waits between attempts of all that try again.
 //!
+//! [`quantity`] reads a text that may be of any of them.
+//!
 //! And [`suggest`], which finds the word that was meant.
 //!
 //! Arithmetic that can overflow is checked (`checked_*`) or saturates where the type says so.
@@ -23,6 +25,7 @@ mod duration;
 mod failure;
 mod parse;
 mod probability;
+mod quantity;
 mod rate;
 pub mod suggest;
 pub mod text;
@@ -33,4 +36,5 @@ pub use duration::{Duration, Timestamp};
 pub use failure::{ClassifyFailure, FailureClass};
 pub use parse::ParseError;
 pub use probability::Probability;
+pub use quantity::{ValueKind, quantity};
 pub use rate::Rate;

@@ -8,12 +8,10 @@ use super::{
     compared_by::{ComparedBy, congestion_controls, variant},
     compared_runs::{ComparedRun, ComparedRuns, refuse},
 };
-use crate::{
-    Error,
-    swept_value::{ValueKind, quantity},
-};
+use crate::Error;
 use record::{manifest::short_key, repeats};
 use std::collections::{BTreeMap, BTreeSet};
+use units::{ValueKind, quantity};
 
 const VARIANT: &str = "variant";
 

@@ -43,13 +43,22 @@ type Named = (String, f64);
 /// Every metric that is a number, of all flows together and then flow by flow. Runs that medians leave out are left out,
 /// and the time of a transfer that the time limit cut off: it is only a lower bound.
 pub fn intervals(records: &[RunResults]) -> Vec<MetricInterval> {
+    intervals_by(records, |record| record.manifest.repeat_key())
+}
+
+/// The same of runs that share another key than repeats do.
+pub fn intervals_by(
+    records: &[RunResults],
+    key: impl Fn(&RunResults) -> RepeatKey,
+) -> Vec<MetricInterval> {
     let included = records.iter().filter(|record| record.verdict().in_medians());
     let mut all = Vec::new();
-    for (key, runs) in repeats::group(included, |record| record.manifest.repeat_key()) {
+    for (key, runs) in repeats::group(included, |record| key(record)) {
         let summaries: Vec<&Summary> = runs.iter().map(|run| &run.summary).collect();
         let together = summaries.iter().flat_map(|summary| numbers(&summary.metrics));
         add(&mut all, &key, None, together);
-        for name in summaries[0].flows.iter().map(|flow| &flow.name) {
+        let names = summaries.iter().flat_map(|summary| &summary.flows).map(|flow| &flow.name);
+        for (name, _) in repeats::group(names, |name| *name) {
             let values = summaries.iter().flat_map(|summary| of_flow(summary, name));
             add(&mut all, &key, Some(name), values);
         }

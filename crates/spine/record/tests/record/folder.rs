@@ -365,6 +365,26 @@ fn damage_error_names_the_file() {
 }
 
 #[test]
+fn tables_that_are_cut_off_are_seen_without_reading_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("run");
+    let record = record();
+    record.write(&at).unwrap();
+    assert_eq!(Record::results_if_whole(&at).unwrap(), record.into());
+    for table in ["series.parquet", "bins.parquet", "files.parquet"] {
+        let whole = fs::read(at.join(table)).unwrap();
+        for left in [0, whole.len() / 2, whole.len() - 1] {
+            fs::write(at.join(table), &whole[..left]).unwrap();
+            let cut = Record::results_if_whole(&at).unwrap_err().to_string();
+            assert!(cut.contains(table), "{table}, {left} bytes: {cut}");
+        }
+        fs::write(at.join(table), whole).unwrap();
+    }
+    fs::remove_file(at.join("series.parquet")).unwrap();
+    assert!(Record::results_if_whole(&at).is_err());
+}
+
+#[test]
 fn empty_summary_has_every_key() {
     let summary = Summary {
         traffic: vec![TrafficSummary::default()],
