@@ -90,7 +90,7 @@ lint: deps-build
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 	shellcheck $$(grep -lE '^#!.*sh$$' scripts/*) deploy/debian/scripts/* deploy/systemd/next-depot bench/congestion .ci/run
 	python3 -c 'import ast, sys; [ast.parse(open(f).read(), f) for f in sys.argv[1:]]' \
-	    $$(grep -rlE '^#!.*python3' bench scripts interop deploy) $$(find bench interop -name '*.py')
+	    $$(grep -rlE '^#!.*python3' bench scripts interop deploy) $$(find bench interop python -name '*.py' -not -path '*/target/*')
 
 study: study-emulated study-simulated study-modelled
 

@@ -6,7 +6,7 @@
 
 use std::{
     ffi::{CStr, c_char, c_void},
-    fmt,
+    fmt, ptr,
     sync::{LazyLock, PoisonError, RwLock},
 };
 
@@ -124,7 +124,12 @@ pub struct Params {
 impl Params {
     /// The algorithm that they are for.
     pub fn algorithm(&self) -> &'static Algorithm {
-        let ours = |algorithm: &&Algorithm| std::ptr::eq(algorithm.entry, self.entry);
+        let ours = |algorithm: &&Algorithm| {
+            // Those of programs share their entry, which has no name, and their values tell them apart.
+            let is_one =
+                !self.entry.name.is_null() || algorithm.default_set().values == self.values;
+            std::ptr::eq(algorithm.entry, self.entry) && is_one
+        };
         let known = Algorithm::all().iter().find(ours);
         known
             .or_else(|| Algorithm::from_files().into_iter().find(ours))
@@ -270,6 +275,41 @@ impl Algorithm {
         let algorithm: &'static Algorithm = Box::leak(Box::new(self));
         from_files.push(algorithm);
         Ok(algorithm)
+    }
+
+    /// Takes up an algorithm in place of the one of its name, or beside all others.
+    pub(crate) fn replace(self) -> &'static Algorithm {
+        let mut from_files = FROM_FILES.write().unwrap_or_else(PoisonError::into_inner);
+        from_files.retain(|known| known.name != self.name);
+        let algorithm: &'static Algorithm = Box::leak(Box::new(self));
+        from_files.push(algorithm);
+        algorithm
+    }
+
+    /// An algorithm whose functions are told apart by a value that is no parameter for users, `index`.
+    pub(crate) fn of_functions(
+        name: String,
+        rule: String,
+        attach: Attach,
+        file: AlgorithmFile,
+        entry: &'static FfiAlgorithm,
+        index: u32,
+    ) -> Self {
+        let name: &'static str = name.leak();
+        let params = Params { entry, values: vec![index] };
+        let set = Set { name: "program", source: "the program that added it", params };
+        Self {
+            name,
+            title: name,
+            rule: rule.leak(),
+            source: "the program that added it",
+            attach,
+            state_bytes: size_of::<u64>(),
+            params: Vec::new(),
+            sets: vec![set],
+            file: Some(file),
+            entry,
+        }
     }
 
     /// The algorithm of that name, with or without `lh_`: of `cc/`, or of a file that was loaded.
@@ -485,6 +525,35 @@ pub(crate) struct FfiAlgorithm {
     ack: Hook,
     loss: Hook,
     event: unsafe extern "C-unwind" fn(*mut c_void, *const u32, *const Ack, *mut Decision, u32),
+}
+
+impl FfiAlgorithm {
+    /// Functions alone, for an algorithm that is described elsewhere.
+    pub(crate) const fn of_functions(
+        init: Hook,
+        rtt: Hook,
+        ack: Hook,
+        loss: Hook,
+        event: unsafe extern "C-unwind" fn(*mut c_void, *const u32, *const Ack, *mut Decision, u32),
+    ) -> Self {
+        Self {
+            name: ptr::null(),
+            title: ptr::null(),
+            rule: ptr::null(),
+            source: ptr::null(),
+            params: ptr::null(),
+            sets: ptr::null(),
+            param_count: 0,
+            set_count: 0,
+            state_bytes: 0,
+            rate: 0,
+            init,
+            rtt,
+            ack,
+            loss,
+            event,
+        }
+    }
 }
 
 // SAFETY: the table is constant.

@@ -19,8 +19,8 @@ mod library;
 mod source;
 
 pub use error::FileError;
-pub(crate) use fault::rule_text;
 pub use fault::{Fault, catch_fault};
+pub(crate) use fault::{HOOKS, rule_text, told};
 
 use crate::ffi::{Algorithm, AlgorithmFile};
 use source::Source;

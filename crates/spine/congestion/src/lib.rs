@@ -2,7 +2,7 @@
 //! The congestion controls of `cc/`, for programs. The same C files are compiled here and, by
 //! `longhaul-kernel`, for the running kernel; `cc/cc.h` is their contract. [`response`] has their
 //! closed forms, [`path`] two plain paths to watch them on, [`trial`] tells them what none can be told. A file of a
-//! user, written to the same contract, is compiled and loaded by [`mod@file`].
+//! user, written to the same contract, is compiled and loaded by [`mod@file`]; one of a program's own functions is taken up by [`program`].
 //!
 //! ```
 //! use longhaul_congestion::{Ack, Algorithm, Control, Decision};
@@ -21,6 +21,7 @@
 mod ffi;
 pub mod file;
 pub mod path;
+pub mod program;
 pub mod response;
 pub mod trial;
 

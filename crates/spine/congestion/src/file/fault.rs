@@ -91,13 +91,13 @@ pub(super) unsafe extern "C-unwind" fn raise(fault: *const GuardFault) -> ! {
         algorithm: origin.name.clone(),
         hook: HOOKS[fault.hook as usize],
         what: what(origin, fault),
-        told: told(ack, fault),
+        told: told(ack, &fault.before),
     };
     panic::resume_unwind(Box::new(described))
 }
 
 /// In the order of `enum ffi_hook`.
-const HOOKS: [&str; 5] = ["init", "rtt", "ack", "loss", "event"];
+pub(crate) const HOOKS: [&str; 5] = ["init", "rtt", "ack", "loss", "event"];
 
 /// File and line of an instruction: of the user's file, and if it is a function of `cc/` that was called from there, of
 /// that too.
@@ -203,9 +203,10 @@ fn access(does: &str, name: &str, fault: &GuardFault) -> String {
     format!("{does} {size} bytes outside of its state{place}{readable}")
 }
 
-fn told(ack: &Ack, fault: &GuardFault) -> String {
+/// What an algorithm was told, and what was in force.
+pub(crate) fn told(ack: &Ack, before: &Decision) -> String {
     let Ack { now_us, acked, lost, rtt_us, min_rtt_us, in_flight, flags, .. } = ack;
-    let Decision { cwnd, ssthresh, pacing_rate } = fault.before;
+    let Decision { cwnd, ssthresh, pacing_rate } = before;
     format!(
         "told: now_us {now_us}, acked {acked}, lost {lost}, rtt_us {rtt_us}, min_rtt_us {min_rtt_us}, in_flight \
          {in_flight}, flags {flags}; in force: cwnd {cwnd}, ssthresh {ssthresh}, pacing_rate {pacing_rate}"

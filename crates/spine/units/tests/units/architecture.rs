@@ -9,7 +9,7 @@ use std::{
 /// Maximum words of a decision record.
 const MAX_WORDS: usize = 250;
 /// Files whose names the documents may cut at the front.
-const SOURCES: [&str; 2] = ["crates", "cc"];
+const SOURCES: [&str; 3] = ["crates", "python", "cc"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What type checkers say of the package, and of what its users write."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import longhaul
+from longhaul import _longhaul
+
+PACKAGE = Path(longhaul.__file__).parent
+SOURCES = Path(os.environ["LONGHAUL_SOURCES"]) / "python"
+USER = """
+import longhaul
+
+scenario = longhaul.Scenario.load("x.toml", set={"vars.rtt": "20ms"})
+records: longhaul.Records = scenario.simulate(jobs=2, cc=["a.h"])
+mean: float = records.intervals(by="variant").rows()[0]["mean"]
+first: longhaul.Record = records[0]
+for run in scenario.runs():
+    name: str = run.id
+capture: longhaul.Capture = longhaul.trace("x.pcap")
+"""
+
+
+def check(program: str, file: Path) -> str:
+    command = [sys.executable, "-m", program]
+    command += ["--config-file", str(SOURCES / "pyproject.toml")] if program == "mypy" else []
+    done = subprocess.run([*command, str(file)], capture_output=True, text=True, cwd=PACKAGE.parent)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def test_package_and_its_tests_have_complete_types() -> None:
+    assert check("mypy", PACKAGE) == ""
+    assert check("mypy", SOURCES / "tests") == ""
+
+
+def test_users_see_the_types(tmp_path: Path) -> None:
+    file = tmp_path / "user.py"
+    file.write_text(USER)
+    assert check("mypy", file) == ""
+    file.write_text(USER.replace("mean: float", "first_id: int = records[0].id  # wrong\nmean: float"))
+    assert "Incompatible types" in check("mypy", file)
+
+
+def test_compiled_part_has_what_its_stub_says() -> None:
+    """Names, parameters in order, and defaults: the compiled part knows no types."""
+    stub = ast.parse((PACKAGE / "_longhaul.pyi").read_text())
+    classes = [node for node in stub.body if isinstance(node, ast.ClassDef)]
+    functions = [node for node in stub.body if isinstance(node, ast.FunctionDef)]
+    compiled = {name for name in dir(_longhaul) if not name.startswith("_")}
+    assert compiled == {node.name for node in classes + functions} | {"VERSION"}
+    for node in functions:
+        assert parameters(node) == parameters_of(getattr(_longhaul, node.name)), node.name
+    for of in classes:
+        known = getattr(_longhaul, of.name)
+        methods = [node for node in of.body if isinstance(node, ast.FunctionDef)]
+        values = [node.target.id for node in of.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
+        public = {name for name in vars(known) if not name.startswith("_")}
+        assert public == {node.name for node in methods if not node.name.startswith("_")} | set(values), of.name
+        for node in methods:
+            decorators = [item.id for item in node.decorator_list if isinstance(item, ast.Name)]
+            if not node.name.startswith("__") and "property" not in decorators:
+                assert parameters(node) == parameters_of(getattr(known, node.name)), f"{of.name}.{node.name}"
+
+
+def parameters(node: ast.FunctionDef) -> list[str]:
+    return [argument.arg for argument in node.args.args + node.args.kwonlyargs]
+
+
+def parameters_of(function: object) -> list[str]:
+    assert callable(function)
+    return list(inspect.signature(function).parameters)
