@@ -34,13 +34,14 @@ def need(*programs, root=False):
         fail("needs root, for network namespaces", 3)
 
 
-def build(**examples):
-    """Builds longhaul, and examples by crate: `build(protocol="hash_groups")`.
+def build(library=None, **examples):
+    """Builds longhaul, the library of a crate, and examples by crate: `build(protocol="hash_groups")`.
 
     In the dev profile as the tests build it, with the features of the whole workspace: so nothing is built twice.
     """
-    scope = ["--workspace", "--examples"] if PROFILE == "dev" else [f"--package=longhaul-{name}" for name in ["cli", *examples]]
-    command = ["cargo", "build", "--locked", "--profile", PROFILE, *scope, "--bin=longhaul",
+    crates = ["cli", *([library] if library else []), *examples]
+    scope = ["--workspace", "--examples"] if PROFILE == "dev" else [f"--package=longhaul-{name}" for name in crates]
+    command = ["cargo", "build", "--locked", "--profile", PROFILE, *scope, "--bin=longhaul", *(["--lib"] if library else []),
                *(f"--example={name}" for name in examples.values())]
     if subprocess.run(command, cwd=ROOT, stdout=sys.stderr).returncode != 0:
         fail("the build failed")
