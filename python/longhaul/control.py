@@ -22,8 +22,8 @@ class CongestionControl:
 
     An object is made for each connection. What its functions get and may do is the contract of `cc/cc.h`, in its units: windows in
     segments, rates in bytes a second, times in microseconds. They change `decision`, which has what is in force. A function that does
-    what the contract does not allow, or raises, ends the run. Once it works, the same rules in C run hundreds of times faster, and
-    in the kernel: docs/congestion/add-your-own.md.
+    what the contract does not allow, or raises, ends the run. Once it works, the same rules in C are faster, and also run in the kernel:
+    docs/congestion/add-your-own.md.
     """
 
     kind: ClassVar[Literal["window", "rate"]] = "window"

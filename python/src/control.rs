@@ -6,7 +6,7 @@ use congestion::{
     Ack as CongestionAck, AlgorithmFile, Attach, Decision as CongestionDecision, Event,
     program::{self, Description, Functions, Hook},
 };
-use pyo3::{intern, prelude::*};
+use pyo3::{ffi, intern, prelude::*};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -96,6 +96,38 @@ pub struct Decision {
     pacing_rate: u64,
 }
 
+/// What Python knows of this thread, kept between calls: to make it anew takes longer than most calls.
+struct ThreadState {
+    gil: ffi::PyGILState_STATE,
+    state: *mut ffi::PyThreadState,
+}
+
+thread_local! {
+    static THREAD: ThreadState = ThreadState::new();
+}
+
+#[expect(unsafe_code, reason = "PyO3 has no safe form of it")]
+impl ThreadState {
+    fn new() -> Self {
+        // SAFETY: the interpreter runs, as it has called what made this thread, and this thread does not hold it.
+        unsafe {
+            let gil = ffi::PyGILState_Ensure();
+            Self { gil, state: ffi::PyEval_SaveThread() }
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "as for `new`")]
+impl Drop for ThreadState {
+    fn drop(&mut self) {
+        // SAFETY: what `new` has got, on the same thread; the caller of the simulation waits for its threads.
+        unsafe {
+            ffi::PyEval_RestoreThread(self.state);
+            ffi::PyGILState_Release(self.gil);
+        }
+    }
+}
+
 /// A class, and an object of it for each connection.
 struct OfClass {
     class: Py<PyAny>,
@@ -112,6 +144,7 @@ impl Functions for OfClass {
         ack: &CongestionAck,
         decision: &mut CongestionDecision,
     ) -> Result<(), String> {
+        THREAD.with(|_| ());
         Python::attach(|py| {
             self.call_method(py, connection, hook, *ack, decision).map_err(|error| {
                 let text = format!("raised {error}");

@@ -5,7 +5,7 @@ use crate::{
     arrow::Table,
     errors::Kind,
     rows::{Row, plain_keys, table},
-    series::{self, Filter},
+    series::{self, Filter, Place},
 };
 use pyo3::prelude::*;
 use record::{
@@ -163,12 +163,12 @@ impl Records {
         quantities: Option<BTreeSet<String>>,
         entities: Option<BTreeSet<String>>,
     ) -> Table {
-        series::samples(self.directories(), Filter { entities, quantities })
+        series::samples(self.places(), Filter { entities, quantities })
     }
 
     /// The files that traffic offered.
     fn files(&self) -> Table {
-        series::files(self.directories())
+        series::files(self.places())
     }
 
     /// Mean, deviation and 95 % confidence interval of each metric over runs that are alike in `by`: "variant", "point" or swept keys.
@@ -213,6 +213,16 @@ impl Records {
 }
 
 impl Records {
+    fn places(&self) -> Vec<Place> {
+        let place = |(folder, RunResults { manifest, .. }): &(PathBuf, RunResults)| Place {
+            folder: folder.clone(),
+            run: manifest.id.clone(),
+            variant: manifest.variant.as_ref().map_or_else(String::new, |it| it.name.clone()),
+            point: manifest.point_text(),
+        };
+        self.records.iter().map(place).collect()
+    }
+
     /// The rows of all records, each with what tells its run apart.
     fn table(&self, always: &[&str], rows_of: impl Fn(&PathBuf, &RunResults) -> Vec<Row>) -> Table {
         let mut rows = Vec::new();

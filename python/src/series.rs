@@ -2,10 +2,17 @@
 //! Samples over time, and traffic's files: tables of records, read one record after the other as a reader asks for rows.
 
 use crate::{arrow::Table, rows::field};
-use arrow_array::{BooleanArray, RecordBatch, cast::AsArray, types::Int32Type};
+use arrow_array::{
+    ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, StringArray, cast::AsArray,
+    types::Int32Type,
+};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use arrow_select::filter::filter_record_batch;
-use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::{
+    ProjectionMask,
+    arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
+};
+use record::units::Unit;
 use std::{
     collections::BTreeSet,
     fs::File,
@@ -61,19 +68,28 @@ fn schema(columns: &[(&str, DataType)]) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
+/// A record, and what the first three columns of its tables are.
+#[derive(Clone)]
+pub struct Place {
+    pub folder: PathBuf,
+    pub run: String,
+    pub variant: String,
+    pub point: String,
+}
+
 /// The samples of these records, those that links' monitors counted in bins last.
-pub fn samples(records: Vec<PathBuf>, filter: Filter) -> Table {
+pub fn samples(records: Vec<Place>, filter: Filter) -> Table {
     table(schema_of_samples(), records, &["series.parquet", "bins.parquet"], filter)
 }
 
 /// The files that traffic offered.
-pub fn files(records: Vec<PathBuf>) -> Table {
+pub fn files(records: Vec<Place>) -> Table {
     table(schema_of_files(), records, &["files.parquet"], Filter::default())
 }
 
 fn table(
     schema: SchemaRef,
-    records: Vec<PathBuf>,
+    records: Vec<Place>,
     names: &'static [&'static str],
     filter: Filter,
 ) -> Table {
@@ -84,10 +100,10 @@ fn table(
                 (SchemaRef::clone(&schema), Arc::clone(&records), filter.clone());
             let files = (0..records.len()).flat_map(move |record| {
                 let record = records[record].clone();
-                names.iter().map(move |name| record.join(name))
+                names.iter().map(move |name| (record.folder.join(name), record.clone()))
             });
-            Box::new(files.filter(|file| file.exists()).flat_map(move |file| {
-                rows_of(&file, &schema, &filter).unwrap_or_else(|error| {
+            Box::new(files.filter(|(file, _)| file.exists()).flat_map(move |(file, record)| {
+                rows_of(&file, &record, &schema, &filter).unwrap_or_else(|error| {
                     let text = format!("{}: {error}", file.display());
                     Box::new(std::iter::once(Err(ArrowError::ParquetError(text))))
                 })
@@ -99,41 +115,81 @@ fn table(
 
 type Rows = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 
-fn rows_of(file: &Path, schema: &SchemaRef, filter: &Filter) -> Result<Rows, ArrowError> {
-    let options = ArrowReaderOptions::new().with_schema(schema_as_written(file, schema)?);
-    let reader = ParquetRecordBatchReaderBuilder::try_new_with_options(File::open(file)?, options)?
-        .with_batch_size(ROWS)
-        .build()?;
-    let (schema, filter) = (SchemaRef::clone(schema), filter.clone());
-    let name = file.display().to_string();
-    let kept = reader.map(move |batch| {
-        let failed = |error| ArrowError::ParquetError(format!("{name}: {error}"));
-        let columns = schema.fields().iter().map(|field| {
-            let batch = batch.as_ref().map_err(failed)?;
-            batch.column_by_name(field.name()).cloned().ok_or_else(|| {
-                ArrowError::ParquetError(format!("{name}: no column {}", field.name()))
-            })
-        });
-        let batch =
-            RecordBatch::try_new(SchemaRef::clone(&schema), columns.collect::<Result<_, _>>()?)?;
-        keep(&batch, &filter)
-    });
-    Ok(Box::new(kept.filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0))))
-}
-
-/// The file's own columns, with texts as dictionaries: a later longhaul may have written further ones.
-fn schema_as_written(file: &Path, ours: &SchemaRef) -> Result<SchemaRef, ArrowError> {
-    let written = ParquetRecordBatchReaderBuilder::try_new(File::open(file)?)?.schema().clone();
-    let fields = written.fields().iter().map(|field| {
-        let kind = ours.field_with_name(field.name()).map(|own| own.data_type().clone());
+fn rows_of(
+    file: &Path,
+    record: &Place,
+    schema: &SchemaRef,
+    filter: &Filter,
+) -> Result<Rows, ArrowError> {
+    // A later longhaul may have written further columns.
+    let written = ArrowReaderMetadata::load(&File::open(file)?, ArrowReaderOptions::new())?;
+    let fields = written.schema().fields().iter().map(|field| {
+        let own = schema.field_with_name(field.name()).map(|own| own.data_type().clone());
         Arc::new(
             field
                 .as_ref()
                 .clone()
-                .with_data_type(kind.unwrap_or_else(|_| field.data_type().clone())),
+                .with_data_type(own.unwrap_or_else(|_| field.data_type().clone())),
         )
     });
-    Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+    let options =
+        ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(fields.collect::<Vec<_>>())));
+    let builder =
+        ParquetRecordBatchReaderBuilder::try_new_with_options(File::open(file)?, options)?;
+    let read =
+        schema.fields().iter().map(|field| field.name().as_str()).filter(|name| !is_known(name));
+    let columns = ProjectionMask::columns(builder.parquet_schema(), read);
+    let reader = builder.with_projection(columns).with_batch_size(ROWS).build()?;
+    let (schema, record, filter) = (SchemaRef::clone(schema), record.clone(), filter.clone());
+    let name = file.display().to_string();
+    let kept = reader.map(move |batch| {
+        let failed = |error| ArrowError::ParquetError(format!("{name}: {error}"));
+        let batch = keep(&batch.map_err(failed)?, &filter)?;
+        let columns = schema.fields().iter().map(|field| column(&batch, field.name(), &record));
+        let columns: Option<Vec<ArrayRef>> = columns.collect();
+        let columns = columns
+            .ok_or_else(|| ArrowError::ParquetError(format!("{name}: a column is missing")))?;
+        RecordBatch::try_new(SchemaRef::clone(&schema), columns)
+    });
+    Ok(Box::new(kept.filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0))))
+}
+
+/// Columns that need not be read: the same in all rows, or told by another one.
+fn is_known(column: &str) -> bool {
+    ["run", "variant", "point", "unit"].contains(&column)
+}
+
+fn column(batch: &RecordBatch, name: &str, record: &Place) -> Option<ArrayRef> {
+    let same = |text: &str| -> ArrayRef {
+        let keys = Int32Array::from_value(0, batch.num_rows());
+        let texts = Arc::new(StringArray::from_iter_values([text]));
+        Arc::new(DictionaryArray::<Int32Type>::new(keys, texts))
+    };
+    match name {
+        "run" => Some(same(&record.run)),
+        "variant" => Some(same(&record.variant)),
+        "point" => Some(same(&record.point)),
+        "unit" => Some(units(batch.column_by_name("quantity")?.as_dictionary())),
+        read => batch.column_by_name(read).cloned(),
+    }
+}
+
+/// The unit of each quantity. Several have the same one, and a dictionary has each value once.
+fn units(quantities: &DictionaryArray<Int32Type>) -> ArrayRef {
+    let names = quantities.values().as_string::<i32>();
+    let mut units: Vec<&str> = Vec::new();
+    let of_name = names.iter().map(|name| {
+        let unit = Unit::of_key(name.unwrap_or_default()).name();
+        let index = units.iter().position(|known| *known == unit).unwrap_or_else(|| {
+            units.push(unit);
+            units.len() - 1
+        });
+        i32::try_from(index).expect("a handful of units")
+    });
+    let of_name: Vec<i32> = of_name.collect();
+    let keys: Int32Array =
+        quantities.keys().iter().map(|key| key.map(|key| of_name[key as usize])).collect();
+    Arc::new(DictionaryArray::new(keys, Arc::new(StringArray::from_iter_values(units))))
 }
 
 fn keep(batch: &RecordBatch, filter: &Filter) -> Result<RecordBatch, ArrowError> {
