@@ -33,7 +33,7 @@ from longhaul.errors import LonghaulError, UnsupportedError
 POLL_S = 0.2
 """Between two looks at a task, and at whether to stop."""
 NEW_EXECUTORS = 10
-"""As many times in a row an executor that broke is made anew, if no run ends meanwhile."""
+"""New executors in a row for one that breaks before a run ends."""
 
 
 def _close_journals() -> None:
@@ -169,7 +169,7 @@ class _Watch:
 
 
 def processes(workers: int | None = None) -> Callable[[], Submits]:
-    """For `simulate(executor=processes(4))`: makes a pool of so many processes (all processors), and another if one of them dies.
+    """For `simulate(executor=processes(4))`: makes a pool of processes, as many as processors by default, and another if one of them dies.
 
     The processes end with the client, however it ends. They import the program, so it calls `simulate` below
     `if __name__ == "__main__":`.
@@ -272,7 +272,7 @@ class Fetcher:
             file.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """What workers finish from now on, they keep. An executor that was made here ends."""
+        """Workers no longer put records here. An executor that was made here ends."""
         (self._finished / self._token).unlink(missing_ok=True)
         if self._make is not None:
             _shut_down(self._executor)

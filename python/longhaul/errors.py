@@ -39,7 +39,7 @@ class RecordError(LonghaulError):
 
 
 class CaptureError(LonghaulError):
-    """A file is no capture, or a damaged one."""
+    """A file is damaged, or not a capture."""
 
 
 class CongestionControlError(LonghaulError):

@@ -192,13 +192,14 @@ class Scenario:
             raise ValueError(f"until={until}: a share above 0 and below 1, as 0.05")
         keeper = _TemporaryDirectory() if out is None else None
         directory = keeper.path if keeper is not None else Path(out or ".")
+        ids = [run.id for run in self.runs()]
+        shown = Progress(ids, progress)
         fetcher = None
         if executor is not None:
             finished = (directory / method / ".finished").absolute()
             fetcher = Fetcher(executor, method, [Carried.of(each) for each in controls], sys.argv, finished)
             if again:
                 fetcher.forget()
-        shown = Progress([run.id for run in self.runs()], progress)
         try:
             _longhaul.run(
                 self._inner,
@@ -219,7 +220,7 @@ class Scenario:
             shown.close()
             if fetcher is not None:
                 fetcher.close()
-        found = [directory / method / run.id for run in self.runs()]
+        found = [directory / method / run for run in ids]
         return open_records((folder for folder in found if folder.exists()), keeper)
 
     def __len__(self) -> int:

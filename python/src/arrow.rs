@@ -23,7 +23,7 @@ type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 /// Where the batches of a table come from.
 enum Source {
     Batch(RecordBatch),
-    /// Read anew for each reader.
+    /// Read again for each reader.
     Read(Box<dyn Fn() -> Batches + Send + Sync>),
 }
 
@@ -77,7 +77,7 @@ impl Table {
         )
     }
 
-    /// The columns, as Arrow's C interface has them.
+    /// The columns, by Arrow's C interface.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(&*self.schema)
             .map_err(|error| Kind::Longhaul.error(py, error))?;

@@ -96,7 +96,7 @@ pub struct Decision {
     pacing_rate: u64,
 }
 
-/// What Python knows of this thread, kept between calls: to make it anew takes longer than most calls.
+/// Python's state of this thread, kept between calls: making it takes longer than most calls.
 struct ThreadState {
     gil: ffi::PyGILState_STATE,
     state: *mut ffi::PyThreadState,

@@ -3,7 +3,7 @@
 
 use record::metric::METRICS;
 
-/// Columns that are no metrics.
+/// Columns other than metrics.
 #[rustfmt::skip] // one line each
 const COLUMNS: &[(&str, &str)] = &[
     ("run", "The run's name"),

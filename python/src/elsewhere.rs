@@ -55,7 +55,7 @@ impl Method for Elsewhere {
         self.inner.folder(out)
     }
 
-    /// Where they take place, others see to it.
+    /// The executor decides where they take place.
     fn runs_side_by_side(&self) -> bool {
         true
     }

@@ -18,7 +18,7 @@ use std::{
 /// Names and values.
 pub type Row = Map<String, Value>;
 
-/// The keys of a document that are no lists or documents themselves.
+/// The keys of a document whose values are numbers, texts, booleans or null.
 pub fn plain_keys(document: &impl Serialize) -> Row {
     let Ok(Value::Object(keys)) = serde_json::to_value(document) else { return Row::new() };
     keys.into_iter().filter(|(_, value)| !value.is_array() && !value.is_object()).collect()

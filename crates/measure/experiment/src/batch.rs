@@ -50,7 +50,7 @@ pub struct Options {
     /// No more repeats of a run take place once half the width of the 95 % confidence interval of their goodput is at most this share
     /// of the mean. It is looked at after each repeat from the third on, so it covers the mean a little less often than it says.
     pub until: Option<f64>,
-    /// Ends all jobs once it is set; an error of a run sets it, too. A program's signals are the caller's affair.
+    /// Ends all jobs once it is set; an error of a run sets it, too. The caller hears signals, and sets it.
     pub stop: Arc<AtomicBool>,
 }
 

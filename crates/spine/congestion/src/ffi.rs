@@ -277,7 +277,7 @@ impl Algorithm {
         Ok(algorithm)
     }
 
-    /// Takes up an algorithm in place of the one of its name, or beside all others.
+    /// Takes up an algorithm in place of the one of its name, if there is one.
     pub(crate) fn replace(self) -> &'static Algorithm {
         let mut from_files = FROM_FILES.write().unwrap_or_else(PoisonError::into_inner);
         from_files.retain(|known| known.name != self.name);
@@ -286,7 +286,7 @@ impl Algorithm {
         algorithm
     }
 
-    /// An algorithm whose functions are told apart by a value that is no parameter for users, `index`.
+    /// An algorithm whose functions are told apart by `index`, which users cannot set.
     pub(crate) fn of_functions(
         name: String,
         rule: String,
