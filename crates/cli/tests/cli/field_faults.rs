@@ -110,10 +110,13 @@ fn host_that_disappears_or_restarts_ends_the_run_and_nothing_else() {
     assert_eq!(bed.settings(), before);
 }
 
-/// Passes on what a host's sshd says, slowly once a file is there.
-const SLOW: &str = "import os, sys, time\n\
+/// Passes on what a host's sshd says, and ends in the middle of a record's second piece, once: a piece is 350 kB in base64.
+const CUT: &str = "import os, sys\n\
+    left = 400_000\n\
     while data := os.read(0, 8192):\n    \
-    time.sleep(len(data) / 150e3 if os.path.exists(sys.argv[1]) else 0)\n    \
+    left -= len(data)\n    \
+    if left < 0 and not os.path.exists(sys.argv[1]):\n        \
+    sys.exit(open(sys.argv[1], 'x').close())\n    \
     os.write(1, data)\n";
 
 #[test]
@@ -121,38 +124,17 @@ fn record_comes_by_another_connection_if_the_first_ends_in_the_middle() {
     let _turn = one_of_two();
     // Its samples are several pieces.
     let bed = bed(&two("timeout=60s repeat=1 sample=20ms", "45MB streams=100"));
-    let (config, program) = (bed.hosts.path("ssh_config"), bed.hosts.path("slow.py"));
-    let (flag, text) = (bed.hosts.path("slow"), fs::read_to_string(&config).unwrap());
-    fs::write(&program, SLOW).unwrap();
+    let (config, program) = (bed.hosts.path("ssh_config"), bed.hosts.path("cut.py"));
+    let (cut, text) = (bed.hosts.path("cut"), fs::read_to_string(&config).unwrap());
+    fs::write(&program, CUT).unwrap();
     let end = format!("/usr/sbin/sshd -i -f {}'\n", bed.hosts.path("a.conf").display());
-    let pipe = format!("{} | python3 {} {}\n", end.trim_end(), program.display(), flag.display());
+    let pipe = format!("{} | python3 {} {}\n", end.trim_end(), program.display(), cut.display());
     assert!(text.contains(&end), "{text}");
     fs::write(&config, text.replace(&end, &pipe)).unwrap();
     let before = bed.settings();
-    let mut engine = start(&bed);
-    until("the run is under way", || is_in(&bed, "r01", "execution"));
-    fs::write(&flag, "").unwrap();
-    let packed = || {
-        let folders = fs::read_dir(bed.hosts.folder.path()).unwrap().flatten();
-        let mut files = folders.map(|folder| folder.path().join("run-r01/a.packed"));
-        files.find_map(|file| fs::metadata(file).ok()).map_or(0, |file| file.len())
-    };
-    until("the run is over", || is_in(&bed, "r01", "collection"));
-    until("the first piece is there", || packed() > 0);
-    let (first, folder) = (packed(), bed.hosts.folder.path().to_str().unwrap());
-    println!("{first} bytes are there");
-    assert!(first >= 1 << 18, "less than a piece is all that there is");
-    fs::remove_file(&flag).unwrap();
-    let sshd = |line: &str| line.contains("sshd") && line.contains("a.conf");
-    for (pid, line) in crate::common::processes_with(folder) {
-        if sshd(&line) {
-            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
-        }
-    }
-    until("the rest is there", || packed() != first);
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut engine.stderr.take().unwrap(), &mut said).unwrap();
-    assert!(engine.wait().unwrap().success(), "{said}");
+    let (code, said) = bed.run(&[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(cut.exists(), "the host said too little to be cut: {said}");
     let record = bed.records().remove(0);
     assert!(record.manifest.valid && record.summary.flows[0].outcome == "complete", "{said}");
     let shown = json(&["lab", "show", "r01", bed.out.to_str().unwrap(), "--json"]);
