@@ -137,6 +137,7 @@ study-simulated: deps-test build
 
 deps-build:
 	$(INSTALL_MISSING) 'cc:gcc libc6-dev' clang:clang pkg-config:pkg-config protoc:protobuf-compiler \
+	    /usr/include/google/protobuf/descriptor.proto:libprotobuf-dev \
 	    /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev
 
 deps-run:
