@@ -4,6 +4,7 @@
 LONGHAUL_BENCH_PROFILE names the Cargo profile of the build: `release` to measure; `dev` for bench/smoke, which only shows
 that benches run.
 """
+import contextlib
 import os
 import shutil
 import subprocess
@@ -18,6 +19,19 @@ LONGHAUL = os.path.join(BUILT, "longhaul")
 def fail(text, status=1):
     print(f"{os.path.relpath(sys.argv[0], ROOT)}: {text}", file=sys.stderr)
     sys.exit(status)
+
+
+@contextlib.contextmanager
+def sshd_directory():
+    """What sshd starts in: services of an installed system make it."""
+    path = "/run/sshd"
+    is_there = os.path.isdir(path)
+    os.makedirs(path, exist_ok=True)
+    try:
+        yield
+    finally:
+        if not is_there:
+            os.rmdir(path)
 
 
 def example(name):
