@@ -108,12 +108,11 @@ impl TransferArgs {
                 via.chooser(self.ca.as_deref(), self.connect_timeout.into(), Vec::new()),
             ));
         }
-        let file = match (&self.config, default_config()) {
-            (Some(file), _) => file.clone(),
-            (None, Some(file)) if file.exists() => file,
-            _ => return Ok((RouteTable::default(), None)),
+        let table = match &self.config {
+            Some(file) => RouteTable::read(file),
+            None => RouteTable::of_user(),
         };
-        Ok((RouteTable::read(&file).map_err(Failure::usage)?, None))
+        Ok((table.map_err(Failure::usage)?, None))
     }
 
     /// Whether it is told how a transfer went.
@@ -149,10 +148,6 @@ impl TransferArgs {
             Failure::new(error.failure_class(), format!("{url}: {error}{tried}"))
         })
     }
-}
-
-fn default_config() -> Option<PathBuf> {
-    Some(host::config_directory()?.join("longhaul/client.toml"))
 }
 
 /// Transfers one file after another until a signal. `again` is the message after a signal.

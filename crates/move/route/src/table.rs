@@ -82,6 +82,16 @@ impl RouteTable {
         })
     }
 
+    /// The user's, `longhaul/client.toml` in the configuration directory; none without that file.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn of_user() -> Result<Self, ConfigError> {
+        let file = host::config_directory().map(|folder| folder.join("longhaul/client.toml"));
+        file.filter(|file| file.exists())
+            .map_or_else(|| Ok(Self::default()), |file| Self::read(&file))
+    }
+
     /// These, in this order.
     pub fn new(rules: Vec<Rule>) -> Self {
         Self { rules, ..Self::default() }

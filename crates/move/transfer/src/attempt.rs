@@ -14,6 +14,7 @@ use crate::{
     answer::{Answer, Framing, promised},
     ending::{is_end, reported_failure},
     error::Trouble,
+    find::Goal,
     get::Transfer,
     http::{Wanted, refusal},
     network_watch::NetworkWatch,
@@ -61,6 +62,9 @@ impl Transfer<'_> {
         if self.exists {
             return self.compare_existing().await.map(Some);
         }
+        if matches!(self.goal, Goal::Properties(_)) {
+            return self.find().await.map(Some);
+        }
         self.connections = self.connections.max(1);
         self.progress.set_connections(1);
         let resume = self.resume();
@@ -90,6 +94,9 @@ impl Transfer<'_> {
         self.progress.set_hops(answer.hops);
         let range = resume.map(|resume| (resume.start, resume.end));
         match (accept(&self.asked(range), &answer), resume) {
+            (Use::Whole(_), _) if self.sink.is_for_range() => {
+                Err(Trouble::Restart("the server sends the whole file instead".to_owned()))
+            }
             (Use::Whole(end), _) => self.whole(answer, body, end).await,
             (Use::Part { end, total }, Some(resume)) => {
                 self.part(answer, body, resume, (end, total)).await
@@ -103,8 +110,7 @@ impl Transfer<'_> {
             (Use::Contradiction(why), _) => Err(Trouble::retry(Error::Answer(why))),
             (Use::NoFile | Use::Part { .. }, _) => Err(refusal(&answer, body).await),
         }?;
-        let total = self.identity.total;
-        if total != Some(self.sink.held()) || self.sink.first_gap(total).is_some() {
+        if !self.sink.is_full(self.identity.total) {
             return Err(Trouble::Restart("the server has fewer bytes than it sent".to_owned()));
         }
         Ok(None)
@@ -118,7 +124,8 @@ impl Transfer<'_> {
 
     /// Where to go on, if that is allowed.
     fn resume(&self) -> Option<Resume> {
-        if !self.can_resume() || self.sink.held() == 0 {
+        let begins = self.sink.held() == 0 || !self.can_resume();
+        if begins && !self.sink.is_for_range() {
             return None;
         }
         let total = self.identity.total;
@@ -424,7 +431,7 @@ impl Transfer<'_> {
     }
 
     /// An encoded body is the file only where its name says so.
-    fn check_encoding(&self, answer: &Answer) -> Result<(), Error> {
+    pub(crate) fn check_encoding(&self, answer: &Answer) -> Result<(), Error> {
         let Some(encoding) = &answer.encoding else { return Ok(()) };
         if self.client.options.save_encoded || is_named_for(&self.name, encoding) {
             return Ok(());

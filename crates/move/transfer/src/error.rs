@@ -73,6 +73,14 @@ pub enum Error {
     /// The file is larger than allowed.
     #[error("the file is larger than --max-size {0}")]
     TooLarge(Bytes),
+    /// A whole file has no room in memory.
+    #[error(
+        "the file is larger than {0}, the most that is read into memory: read ranges of it, or copy it to a file"
+    )]
+    TooLargeForMemory(Bytes),
+    /// A range of a version cannot be had any more.
+    #[error("a range of the file cannot be read: {0}. If the file has changed, open it again")]
+    Range(String),
     /// The bytes are not those that were promised.
     #[error("{whose} is {expected}, but what came has {found}: it is not the file")]
     Digest {

@@ -8,13 +8,15 @@ use crate::{
     Client, Destination, Error, GetRequest, Progress, Report, ReportedDigest, Status,
     accept::Lengths,
     error::Trouble,
+    find::Goal,
     hash::RunningDigest,
     http::Target,
+    name::file_name,
     network_watch::NetworkWatch,
     own_limits::{OwnLimits, Spent},
     part::{Identity, PartFile},
     retry_timing::chance,
-    sink::{Sink, StreamSink},
+    sink::{MemorySink, Sink, StreamSink},
     way::Next,
 };
 use limits::Flow;
@@ -81,6 +83,7 @@ pub(crate) struct Transfer<'c> {
     pub network: Option<NetworkWatch>,
     /// Where the depots' receipts of the last answer can be asked for.
     pub receipts: Option<Url>,
+    pub goal: Goal,
     resumed: u64,
     verified: Option<ReportedDigest>,
 }
@@ -93,17 +96,40 @@ impl<'c> Transfer<'c> {
         progress: &Arc<Progress>,
         started: Instant,
     ) -> Result<Self, Error> {
-        let options = &client.options;
         let name = request.name();
         let exists = |file: &PathBuf| fs::symlink_metadata(file).is_ok();
         let (sink, file, known) = match request.destination {
             Destination::Stream(out) => (Sink::Stream(StreamSink::new(out)), None, None),
             Destination::File(file) => {
-                let (part, known) = PartFile::open(&file, options.resume)?;
+                let (part, known) = PartFile::open(&file, client.options.resume)?;
                 (Sink::File(Box::new(part)), Some(file), known)
             }
         };
-        let exists = file.as_ref().is_some_and(exists) && !options.overwrite;
+        let exists = file.as_ref().is_some_and(exists) && !client.options.overwrite;
+        let asked_digest = request.digest;
+        let transfer = Self::new(client, target, sink, known, progress, started);
+        Ok(Self { file, name, asked_digest, exists, ..transfer })
+    }
+
+    /// Into memory: the whole, or a range of a version.
+    pub(crate) fn into_memory(
+        client: &'c Client,
+        target: Target,
+        sink: MemorySink,
+        version: Option<Identity>,
+    ) -> Self {
+        let progress = Arc::default();
+        Self::new(client, target, Sink::Memory(sink), version, &progress, Instant::now())
+    }
+
+    fn new(
+        client: &'c Client,
+        target: Target,
+        sink: Sink,
+        known: Option<Identity>,
+        progress: &Arc<Progress>,
+        started: Instant,
+    ) -> Self {
         let fresh = Identity { url: target.shown.clone(), ..Identity::default() };
         let from_zero = known.as_ref().is_none_or(|known| known.url != target.shown);
         // That of another URL stays until this one has been answered.
@@ -118,24 +144,24 @@ impl<'c> Transfer<'c> {
         let server_digest =
             identity.digest.as_deref().and_then(|text| text.parse::<crate::DigestArg>().ok());
         progress.set(resumed, identity.total);
-        Ok(Self {
+        Self {
             client,
+            name: file_name(&target.shown).unwrap_or_default(),
             target,
-            file,
-            name,
+            file: None,
             sink,
             identity,
             lengths,
             progress: Arc::clone(progress),
             started,
-            asked_digest: request.digest,
+            asked_digest: None,
             server_digest: server_digest.map(|arg| arg.0),
             running: Vec::new(),
             modified: None,
             without_ranges: false,
             from_zero,
-            exists,
-            most_connections: options.connections,
+            exists: false,
+            most_connections: client.options.connections,
             ended_at: None,
             sender: None,
             first_byte: None,
@@ -145,9 +171,10 @@ impl<'c> Transfer<'c> {
             spent: OwnLimits::new(started),
             network: None,
             receipts: None,
+            goal: Goal::Bytes,
             resumed,
             verified: None,
-        })
+        }
     }
 
     /// Runs the transfer to its end, or until `stop` ends.
@@ -205,6 +232,7 @@ impl<'c> Transfer<'c> {
                 Trouble::Final(error) => return self.end(error).await,
                 // Each time a gap less, or fewer connections that can leave gaps.
                 Trouble::Continue => continue,
+                Trouble::Restart(why) if self.sink.is_for_range() => return Err(Error::Range(why)),
                 Trouble::Restart(why) => {
                     restarts += 1;
                     if restarts > MAX_RESTARTS {
@@ -300,15 +328,21 @@ impl<'c> Transfer<'c> {
         part.unwrap_or(PROGRESS_BYTES).clamp(1, PROGRESS_BYTES)
     }
 
-    /// The digests that the whole file must have, each with its source.
+    /// The digests that the whole file must have, each with its source. None applies to a range.
     pub(crate) fn expected(&self) -> Vec<(&'static str, Digest)> {
+        if self.sink.is_for_range() {
+            return Vec::new();
+        }
         let asked = self.asked_digest.iter().map(|digest| ("--digest", digest.clone()));
         let server = self.server_digest.iter();
         asked.chain(server.map(|digest| ("the server's digest", digest.clone()))).collect()
     }
 
-    /// Begins the digests that will be needed.
+    /// Begins the digests that will be needed, of the whole file.
     pub(crate) fn start_digests(&mut self) {
+        if self.sink.is_for_range() {
+            return;
+        }
         let wanted: Vec<_> = self.expected().iter().map(|(_, digest)| digest.algorithm()).collect();
         let always = self.client.options.report_digest || self.is_stream();
         let always = (always && wanted.is_empty()).then_some(Algorithm::Sha256);
@@ -321,7 +355,10 @@ impl<'c> Transfer<'c> {
 
     /// Has the digests take what is in the file already, up to `end`.
     pub(crate) async fn catch_up(&mut self, end: u64) -> Result<(), Error> {
-        let Sink::File(part) = &self.sink else { return Ok(()) };
+        let Sink::File(part) = &self.sink else {
+            self.running.iter_mut().for_each(|digest| self.sink.digest_memory(digest, end));
+            return Ok(());
+        };
         let (file, path) = part.reader();
         let mut running = std::mem::take(&mut self.running);
         let read = tokio::task::spawn_blocking(move || {

@@ -7,6 +7,8 @@
 //!                                  ▲    │ broken, stalled: wait, resume
 //!                                  └────┘ another version: from zero
 //! ```
+//! A program reads files into memory ([`Client::read`]), and ranges of one version of a file ([`Client::read_range`]).
+//!
 //! A download goes to `NAME.part`, and gets its name when it is known to be whole. It resumes only where a strong
 //! validator shows that the rest belongs to what is held (RFC 9110, sections 8.8 and 14), and compares the last bytes
 //! held with what the server sends again. Digests (RFC 9530) are checked while bytes come.
@@ -24,6 +26,7 @@ mod client;
 mod completed_file;
 mod ending;
 mod error;
+mod find;
 #[cfg(test)]
 mod fuzz_tests;
 mod get;
@@ -48,6 +51,7 @@ mod way;
 
 pub use client::{Client, Destination, GetRequest};
 pub use error::Error;
+pub use find::{Found, Version};
 pub use hash::DigestArg;
 pub use list::{ListEntry, read_list};
 pub use name::{MAX_NAME_LEN, check_sent_name, file_name, path_within, upload_url};

@@ -9,6 +9,7 @@ mod disk;
 mod faults;
 mod manners;
 mod many;
+mod memory;
 mod parallel;
 mod parcels;
 mod rules;
