@@ -41,7 +41,8 @@ impl Scenario {
     fn of_runs(py: Python<'_>, runs: Vec<String>) -> PyResult<Self> {
         let runs = runs.iter().map(|run| serde_json::from_str(run)).collect::<Result<_, _>>();
         let runs = runs.map_err(|error| Kind::Scenario.error(py, error))?;
-        Ok(Self { inner: ::scenario::Scenario::of_runs(runs) })
+        let inner = ::scenario::Scenario::of_runs(runs);
+        Ok(Self { inner: inner.map_err(|error| Kind::Scenario.error(py, error))? })
     }
 
     /// The text of a scenario that is written as JSON.

@@ -61,7 +61,7 @@ pub enum Command {
     /// Check a scenario file and list its runs.
     #[command(after_help = CHECK_EXAMPLES)]
     Check {
-        /// Scenario file (TOML).
+        /// Scenario file (TOML), or runs (*.json).
         file: PathBuf,
         /// Also check that this method supports everything in the scenario.
         #[arg(long, value_enum)]
@@ -75,7 +75,7 @@ pub enum Command {
         /// Change a key of the scenario, as in `--set vars.rtt=20ms`. May be repeated.
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
-        /// Print the runs, with all values filled in, as one JSON document.
+        /// Print the runs, with all values filled in, as one JSON document; with --method as that method runs them.
         #[arg(long)]
         json: bool,
     },
@@ -92,7 +92,8 @@ pub enum Command {
 #[derive(clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct RunArgs {
-    /// Scenario file (TOML), or an archive of `lab archive`, whose runs are made again and compared.
+    /// Scenario file (TOML); runs as `lab check --json` prints them (*.json); or an archive of `lab archive`, whose runs are made again
+    /// and compared.
     file: PathBuf,
     /// Run only this variant. May be repeated [default: all].
     #[arg(long, value_name = "NAME")]
@@ -215,9 +216,9 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Export(args) => export::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Check { file, method, hosts, allow_cc, set, json } => {
-            let scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
+            let mut scenario = read_scenario(&file, &set)?;
             match method {
-                Some(method) => check_method(&scenario, &*method.method(hosts.as_deref())?)?,
+                Some(method) => prepare(&mut scenario, &*method.method(hosts.as_deref())?)?,
                 None => experiment::check_congestion_controls(&scenario.runs, &allow_cc)?,
             }
             for warning in ::lab::small_buffers(&scenario.runs) {
@@ -260,16 +261,33 @@ struct WithDifferences<'r> {
     differences: Option<Differences>,
 }
 
+/// Whether a file has runs instead of a scenario.
+fn has_runs(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "json")
+}
+
+fn read_scenario(file: &Path, set: &[String]) -> Result<Scenario, Failure> {
+    if !has_runs(file) {
+        return scenario::load(file, set).map_err(Failure::usage);
+    }
+    if !set.is_empty() {
+        let text = "--set and --repeat are for scenario files: runs have all their values";
+        return Err(Failure::usage(text));
+    }
+    scenario::load_runs(file).map_err(Failure::usage)
+}
+
 /// Reads a scenario, or the runs of an archive by a method.
 fn load(args: &RunArgs, method: Option<MethodArg>) -> Result<Loaded, Failure> {
     let RunArgs { file, variant, set, repeat, .. } = args;
     if !Archive::is_one(file) {
         let mut set = set.clone();
         set.extend(repeat.map(|n| format!("repeat={n}")));
-        let mut scenario = scenario::load(file, &set).map_err(Failure::usage)?;
+        let mut scenario = read_scenario(file, &set)?;
         keep_named_variants(&mut scenario, variant)?;
         print_variation(&scenario);
-        return Ok(Loaded { scenario, text: fs::read(file).ok(), then: Vec::new(), method: None });
+        let text = if has_runs(file) { None } else { fs::read(file).ok() };
+        return Ok(Loaded { scenario, text, then: Vec::new(), method: None });
     }
     if !set.is_empty() || repeat.is_some() {
         let text = "--set and --repeat are for scenario files: an archive says what was run";
@@ -290,7 +308,7 @@ fn load(args: &RunArgs, method: Option<MethodArg>) -> Result<Loaded, Failure> {
     let is_own = |it: &RunResults| names.len() == 1 || it.manifest.method == own.name();
     let (then, runs): (Vec<_>, Vec<_>) =
         results.into_iter().zip(runs).filter(|(it, _)| is_own(it)).unzip();
-    let mut scenario = Scenario::of_runs(runs);
+    let mut scenario = Scenario::of_runs(runs).map_err(Failure::usage)?;
     keep_named_variants(&mut scenario, variant)?;
     Ok(Loaded { scenario, text: None, then, method: Some(own) })
 }
@@ -373,9 +391,10 @@ pub fn job_count(method: &dyn Method, asked: Option<NonZeroUsize>) -> Result<usi
     }
 }
 
-fn check_method(scenario: &Scenario, method: &dyn Method) -> Result<(), Failure> {
-    prepare_all(method, &scenario.runs)?;
+/// Makes the runs those that the method carries out.
+fn prepare(scenario: &mut Scenario, method: &dyn Method) -> Result<(), Failure> {
     print_ignored(method, scenario);
+    scenario.runs = prepare_all(method, &scenario.runs)?;
     Ok(())
 }
 

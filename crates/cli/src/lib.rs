@@ -27,6 +27,7 @@ mod doctor;
 mod export;
 mod failover;
 mod failure;
+mod features;
 mod figure;
 mod follow;
 mod get;
@@ -71,7 +72,7 @@ const SIGPIPE_EXIT_CODE: u8 = 128 + 13;
 
 /// Move bulk data over long fat networks as fast as the path allows, and show when and why that works.
 #[derive(Parser)]
-#[command(name = "longhaul", version, max_term_width = 100)]
+#[command(name = "longhaul", version, long_version = features::text(), max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -45,7 +45,7 @@ pub const METHOD: &str = "field";
 pub use error::FieldError;
 pub use hosts::{Host, Hosts};
 pub use message::{Facts, PathMeasured, Reservation, Setting};
-pub use method::Field;
+pub use method::{Field, SOURCES};
 pub use needs::Needs;
 pub use path::Path;
 pub use remote::{Program, Remote};

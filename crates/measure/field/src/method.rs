@@ -132,13 +132,16 @@ async fn reach(
     asked.into_iter().map(|(host, found)| Ok((host.node, found?))).collect()
 }
 
+/// SHA-256 over the sources that decide what is measured on hosts.
+pub const SOURCES: &str = env!("LONGHAUL_SOURCES");
+
 impl Method for Field {
     fn name(&self) -> &'static str {
         METHOD
     }
 
     fn source_hash(&self) -> &'static str {
-        env!("LONGHAUL_SOURCES")
+        SOURCES
     }
 
     fn attempts(&self) -> u32 {

@@ -61,7 +61,7 @@ impl Method for Emulation {
     }
 
     fn source_hash(&self) -> &'static str {
-        env!("LONGHAUL_SOURCES")
+        crate::part::SOURCES
     }
 
     fn folder(&self, out: &Path) -> PathBuf {

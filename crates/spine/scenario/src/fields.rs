@@ -251,6 +251,11 @@ impl Name {
             && text.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-') || further(c));
         is_name.then(|| Self(text.to_owned()))
     }
+
+    /// Whether a text is a name.
+    pub fn is_one(text: &str) -> bool {
+        Self::check(text, |_| false).is_some()
+    }
 }
 
 impl Field for Name {

@@ -15,9 +15,11 @@
 //! 5. `resolve`: names checked, paths computed (`routes`), queues and buffers sized from rate and
 //!    delay, background made of traffic. What is random is drawn from each run's seed (`seeds`).
 //!
+//! Runs can also come expanded ([`Scenario::of_runs`]), and are then checked by `expanded`.
+//!
 //! While a run goes on, its traffic is drawn by [`FileArrivals`] and [`Random`], whatever the method.
 //!
-//! Everything but [`load`] is pure: no I/O, no clock, and the same text gives the same runs.
+//! Everything but [`load`] and [`load_runs`] is pure: no I/O, no clock, and the same text gives the same runs.
 
 pub mod addresses;
 pub mod app_rate;
@@ -27,6 +29,7 @@ mod directed_links;
 mod document;
 mod draws;
 mod expand;
+mod expanded;
 mod fields;
 mod json;
 pub mod kept;
@@ -54,5 +57,5 @@ pub use run::{
     PacingRtt, PacingSettings, PacketJitter, Profile, Queue, Recovery, Reference, Run, Setting,
     Signalling, Source, Tcp, Thresholds, Traffic, Variant,
 };
-pub use scenario::{Axis, Scenario, load};
+pub use scenario::{Axis, Scenario, load, load_runs};
 pub use seeds::fnv_1a;

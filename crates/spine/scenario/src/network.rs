@@ -32,11 +32,11 @@ pub(crate) use discipline::{DisciplineSpec, RedSpec};
 pub(crate) use event::EventSpec;
 pub(crate) use pacing::{BottleneckSpec, HopPacing};
 pub(crate) use traffic::{BackgroundSpec, SourceSpec, TrafficSpec, arrivals};
-pub(crate) use values::{HopCc, QueueSize, Size};
+pub(crate) use values::{CC_NAME, HopCc, QueueSize, Size, is_cc_name, is_sysctl};
 
 /// Paths between all nodes are computed for every variant: a thousand nodes take a fraction of a
 /// second, and as many megabytes as the square of that.
-const MOST_NODES: usize = 1024;
+pub(crate) const MOST_NODES: usize = 1024;
 /// Enough for a full mesh of 90 nodes; and as many flows and as much traffic.
 pub(crate) const MOST_OTHERS: usize = 4096;
 /// Each waits in a thread of its own.

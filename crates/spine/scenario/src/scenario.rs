@@ -3,7 +3,7 @@
 
 use crate::{
     diagnostics::{Diagnostics, Location, Problems},
-    document, expand, keys, outline,
+    document, expand, expanded, keys, outline,
     run::{Reference, Run, Variant},
     sweep::AxisSpec,
 };
@@ -43,7 +43,11 @@ pub struct Axis {
 
 impl Scenario {
     /// The scenario of runs that were expanded before, in another file. What expands them is not known any more.
-    pub fn of_runs(mut runs: Vec<Run>) -> Self {
+    ///
+    /// # Errors
+    /// No scenario expands to such runs: the text says why.
+    pub fn of_runs(mut runs: Vec<Run>) -> Result<Self, String> {
+        expanded::check_all(&runs)?;
         runs.sort_by_key(|run| run.repeat);
         let mut variants: Vec<Variant> = Vec::new();
         for variant in runs.iter().filter_map(|run| run.variant.as_ref()) {
@@ -52,7 +56,7 @@ impl Scenario {
             }
         }
         let first = runs.first();
-        Self {
+        Ok(Self {
             title: first.map_or_else(String::new, |run| run.title.clone()),
             source: first.and_then(|run| run.source.clone()),
             baseline: first.and_then(|run| run.baseline.clone()),
@@ -62,7 +66,7 @@ impl Scenario {
             axes: Vec::new(),
             references: Vec::new(),
             runs,
-        }
+        })
     }
 
     /// Reads a scenario from its text. `file_name` is for messages; each of `overrides` is a
@@ -114,4 +118,21 @@ pub fn load(path: &Path, overrides: &[impl AsRef<str>]) -> Result<Scenario, Diag
         Diagnostics::one(Location::File(name.as_str().into()), format!("it can't be read: {e}"))
     })?;
     Scenario::parse(&text, &name, overrides)
+}
+
+/// Reads a list of runs from a JSON file.
+///
+/// # Errors
+/// The file can't be read, has no runs, or [`Scenario::of_runs`] refuses them.
+pub fn load_runs(path: &Path) -> Result<Scenario, Diagnostics> {
+    let refused = |why: String| {
+        let name = path.display().to_string();
+        Diagnostics::one(Location::File(name.as_str().into()), why)
+    };
+    let text =
+        std::fs::read_to_string(path).map_err(|e| refused(format!("it can't be read: {e}")))?;
+    let runs: Vec<Run> = serde_json::from_str(&text).map_err(|error| {
+        refused(format!("expected a list of runs, as lab check --json prints it: {error}"))
+    })?;
+    Scenario::of_runs(runs).map_err(refused)
 }

@@ -202,14 +202,18 @@ impl Field for Parameters {
 pub(super) struct CcName(pub String);
 
 impl Field for CcName {
-    const EXPECTED: &'static str = "the name of a congestion control, as in cubic or bbr";
+    const EXPECTED: &'static str = CC_NAME;
     fn read(value: &Value) -> Result<Self, Mismatch> {
-        let is_name = |text: &str| {
-            (1..=15).contains(&text.len())
-                && text.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_' | '-'))
-        };
-        from_text(value, Self::EXPECTED, |text| is_name(text).then(|| Self(text.to_owned())))
+        from_text(value, Self::EXPECTED, |text| is_cc_name(text).then(|| Self(text.to_owned())))
     }
+}
+
+/// What is expected where [`is_cc_name`] is not true.
+pub(crate) const CC_NAME: &str = "the name of a congestion control, as in cubic or bbr";
+
+pub(crate) fn is_cc_name(text: &str) -> bool {
+    (1..=15).contains(&text.len())
+        && text.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_' | '-'))
 }
 
 impl Field for HopCc {
@@ -233,13 +237,7 @@ impl Field for Sysctls {
     fn read(value: &Value) -> Result<Self, Mismatch> {
         let table = value.as_table().ok_or_else(|| mismatch(value, Self::EXPECTED))?;
         let setting = |e: &Entry| {
-            // Only what a network namespace has of its own; anything else is the machine's.
-            let is_own = e.key.starts_with("net.")
-                && e.key.split('.').all(|part| {
-                    !part.is_empty()
-                        && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
-                });
-            if !is_own {
+            if !is_sysctl(&e.key) {
                 let message = format!("\"{}\" is not a kernel setting under net.", e.key);
                 return Err((e.location.clone(), message));
             }
@@ -251,6 +249,15 @@ impl Field for Sysctls {
         };
         table.entries().map(setting).collect::<Result<_, _>>().map(Self)
     }
+}
+
+/// Only what a network namespace has of its own; anything else is the machine's.
+pub(crate) fn is_sysctl(key: &str) -> bool {
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    };
+    key.starts_with("net.") && key.split('.').all(is_part)
 }
 
 fn bdp(text: &str) -> Option<f64> {

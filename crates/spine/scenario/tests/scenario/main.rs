@@ -6,6 +6,7 @@ mod count;
 mod discipline;
 mod event;
 mod expand;
+mod expanded;
 mod files;
 mod hostile;
 mod impairments;
