@@ -169,17 +169,25 @@ fn read_manifest(path: &Path) -> Result<Manifest, Error> {
     struct Version {
         schema: u32,
     }
+    let text = read_text(path)?;
     // The version first: what a newer manifest looks like beyond it is not known.
-    let Version { schema } = read_json(path)?;
+    let Version { schema } = parse_json(path, &text)?;
     if schema > SCHEMA {
         return Err(Error::Newer { path: path.to_owned(), found: schema, known: SCHEMA });
     }
-    read_json(path)
+    parse_json(path, &text)
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
-    let text = fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    serde_json::from_slice(&text).map_err(|source| Error::Json { path: path.to_owned(), source })
+    parse_json(path, &read_text(path)?)
+}
+
+fn read_text(path: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+}
+
+fn parse_json<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(text).map_err(|source| Error::Json { path: path.to_owned(), source })
 }
 
 fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
