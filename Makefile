@@ -14,6 +14,7 @@
 # make deb     the Debian package, in target/debian
 # make deb-check
 #              makes it and checks it: size, lintian, and an installation on a clean Debian
+# make wheel   the Python package for other machines, in target/wheels
 # make study   the papers' figures in full: some eight hours of emulation, and of simulation;
 #              resumable, records in out/. study-emulated and study-simulated do one of the two
 
@@ -32,8 +33,8 @@ LIBDIR := $(PREFIX)/lib
 # What the package may install, in MB: the binary without its line tables is 27 MB.
 DEB_LIMIT := 40
 
-.PHONY: install-lib deb deb-check demo check test test-long test-declared lint build study study-emulated study-simulated study-modelled \
-    deps-build deps-run deps-deb deps-deb-check deps-test deps-bench deps-bench-programs
+.PHONY: install-lib deb deb-check wheel demo check test test-long test-declared lint build study study-emulated study-simulated study-modelled \
+    deps-build deps-run deps-deb deps-deb-check deps-wheel deps-test deps-bench deps-bench-programs
 
 demo: deps-run build
 	$(SUDO) $(LONGHAUL) demo
@@ -59,6 +60,10 @@ deb: deps-build deps-deb
 
 deb-check: deps-deb-check deb
 	$(SUDO) scripts/deb-check target/debian/*.deb target/debian $(DEB_LIMIT)
+
+wheel: deps-build deps-wheel
+	rm -rf target/wheels
+	scripts/wheel target/wheels
 
 # Network namespaces and TAP devices take root, so the tests run as root. They are built by the
 # user, so that no file of root's is left in target/.
@@ -148,6 +153,9 @@ deps-deb:
 	cargo deb --version >/dev/null 2>&1 || \
 	    cargo install --locked --no-default-features --version $(CARGO_DEB) cargo-deb
 
+deps-wheel:
+	$(INSTALL_MISSING) pip3:python3-pip python3:python3
+
 deps-deb-check:
 	$(INSTALL_MISSING) mmdebstrap:mmdebstrap
 
@@ -164,7 +172,7 @@ deps-test: deps-build deps-run deps-deb
 	    sudo:sudo rsync:rsync ncat:ncat iperf3:iperf3 /usr/sbin/sshd:openssh-server ssh:openssh-client psql:postgresql-client \
 	    /usr/lib/postgresql:postgresql git:git node:nodejs go:golang-go javac:default-jdk-headless \
 	    unzip:unzip xxd:xxd tshark:tshark tcptrace:tcptrace libnftables.so.1:libnftables1 nft:nftables \
-	    etcd:etcd-server etcdctl:etcd-client \
+	    etcd:etcd-server etcdctl:etcd-client munged:munge slurmctld:slurmctld slurmd:slurmd sbatch:slurm-client \
 	    qemu-system-x86_64:qemu-system-x86 busybox:busybox-static depmod:kmod xz:xz-utils
 
 # What benches need besides, and what they build.

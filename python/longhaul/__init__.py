@@ -20,7 +20,9 @@ from longhaul.errors import (
     Problem,
     RecordError,
     ScenarioError,
+    TransferError,
     UnsupportedError,
+    VersionError,
 )
 from longhaul.records import Record, Records, read
 from longhaul.scenario import Run, Scenario, model
@@ -42,7 +44,9 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "Table",
+    "TransferError",
     "UnsupportedError",
+    "VersionError",
     "__version__",
     "load_congestion_control",
     "model",

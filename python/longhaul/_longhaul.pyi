@@ -105,6 +105,30 @@ class Capture:
     def remarks(self) -> list[str]: ...
     def __len__(self) -> int: ...
 
+class Version: ...
+
+class Job:
+    def cancel(self) -> None: ...
+
+class Remote:
+    def __new__(
+        cls,
+        *,
+        via: list[str] | None,
+        ca: str | PathLike[str] | None,
+        retries: int,
+        connections: int,
+        connect_timeout: float,
+        stall_time: float,
+        allow_downgrade: bool,
+    ) -> Remote: ...
+    def find(self, url: str, done: Callable[[Any, BaseException | None], object]) -> Job: ...
+    def read(self, url: str, most: int, done: Callable[[Any, BaseException | None], object]) -> Job: ...
+    def read_range(
+        self, url: str, version: Version, start: int, end: int, done: Callable[[Any, BaseException | None], object]
+    ) -> Job: ...
+    def save(self, url: str, path: str | PathLike[str], done: Callable[[Any, BaseException | None], object]) -> Job: ...
+
 def add_control(
     name: str,
     is_rate: bool,
@@ -131,4 +155,5 @@ def run(
     command: list[str],
     tell: Callable[[int, str, float, str], object],
     fetch: Callable[[str, str, StopFlag], object] | None,
+    prepared: tuple[str, str] | None,
 ) -> None: ...

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Runs in other processes and on other machines, by an executor.
 
-A task is one run. What it leaves is a record, packed into one file. Engines run tasks again whose worker has died, also those that had
+A task is one run. What it leaves is a record, packed into one file. Emulated runs and those on hosts are made by the command `longhaul` of
+the worker. Engines run tasks again whose worker has died, also those that had
 finished; so workers that share a directory with the client put what they finish there, and look there first. A lock for each run keeps
-two workers from one run.
+two workers from one run. Some engines do not say that a worker has died, or say it late (submitit asks Slurm every ten minutes, and Slurm
+without accounting does not know): so workers there also show that they are alive.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import secrets
 import shutil
 import tempfile
 import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
@@ -24,16 +27,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from longhaul import _longhaul
+from longhaul import _longhaul, command
 from longhaul.control import CongestionControl, Control, digest, load_congestion_control
 from longhaul.errors import LonghaulError, UnsupportedError
 
 POLL_S = 0.2
 """Between two looks at a task, and at whether to stop."""
 NEW_EXECUTORS = 10
-"""New executors in a row for one that breaks before a run ends."""
+"""New executors in a row for one that breaks before a run ends, and new tasks for a run whose worker has died."""
+BEAT_S = 2.0
+"""Between two signs of life of a worker."""
+DEAD_AFTER_S = 60.0
+"""Without such a sign: some shared file systems show changes late."""
 
 
 def _close_journals() -> None:
@@ -54,6 +61,7 @@ def _is_journal(entry: os.DirEntry[str]) -> bool:
 os.register_at_fork(after_in_child=_close_journals)
 
 
+@runtime_checkable
 class Submits(Protocol):
     """An executor: of `concurrent.futures`, of Dask (`client.get_executor()`), of submitit."""
 
@@ -110,6 +118,8 @@ class Task:
     """The client's `source_hash`."""
     controls: tuple[Carried, ...]
     """Congestion controls that workers have to load."""
+    hosts: str | None
+    """The hosts file of runs on hosts, where the worker has it."""
     command: tuple[str, ...]
     finished: str
     """The client's directory of finished runs."""
@@ -121,6 +131,7 @@ class Task:
         """The name of its record there: the same for the same run of the same program."""
         parts = [self.run.encode(), self.method.encode(), self.sources.encode()]
         parts += [control.digest.encode() for control in self.controls]
+        parts += [] if self.hosts is None else [self.hosts.encode()]
         return sha256(b"\0".join(sha256(part).digest() for part in parts)).hexdigest()
 
 
@@ -179,16 +190,18 @@ def processes(workers: int | None = None) -> Callable[[], Submits]:
 
 
 def _run_task(task: Task) -> bytes | None:
-    if _longhaul.source_hash(task.method) != task.sources:
+    is_command = task.method in command.METHODS
+    own = command.sources(task.method) if is_command else _longhaul.source_hash(task.method)
+    if own != task.sources:
+        place = command.program() if is_command else Path(__file__).parent
         raise UnsupportedError(
-            f"the worker on {platform.node()} has another longhaul ({_longhaul.VERSION} in {Path(__file__).parent}): "
-            "install the same one there"
+            f"the worker on {platform.node()} has another longhaul ({_longhaul.VERSION} in {place}): install the same one there"
         )
     finished = Path(task.finished)
     if not (finished / task.token).exists():
         return _packed(task)
     record = finished / f"{task.key}.zip"
-    with _locked(finished / f"{task.key}.lock"):
+    with _locked(finished / f"{task.key}.lock"), _signs_of_life(finished / f"{task.key}.alive"):
         if not record.exists():
             part = finished / f"{task.key}.part-{os.getpid()}-{secrets.token_hex(4)}"
             part.write_bytes(_packed(task))
@@ -198,28 +211,36 @@ def _run_task(task: Task) -> bytes | None:
 
 def _packed(task: Task) -> bytes:
     with tempfile.TemporaryDirectory(prefix="longhaul-") as folder:
-        for control in task.controls:
-            control.load()
-        scenario = _longhaul.Scenario.of_runs([task.run])
-        _longhaul.run(
-            scenario,
-            task.method,
-            folder,
-            jobs=1,
-            again=True,
-            any_program=False,
-            keep=False,
-            until=None,
-            command=list(task.command),
-            tell=lambda *_: None,
-            fetch=None,
-        )
-        (manifest,) = Path(folder).glob("*/*/manifest.json")
+        if task.method in command.METHODS:
+            command.run(task.method, task.run, task.hosts, Path(folder))
+        else:
+            _run_here(task, folder)
+        record = command.record_below(Path(folder))
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
-            for file in sorted(manifest.parent.iterdir()):
-                archive.write(file, file.name)
+            for file in sorted(record.rglob("*")):
+                if file.is_file():
+                    archive.write(file, file.relative_to(record))
         return packed.getvalue()
+
+
+def _run_here(task: Task, folder: str) -> None:
+    for control in task.controls:
+        control.load()
+    _longhaul.run(
+        _longhaul.Scenario.of_runs([task.run]),
+        task.method,
+        folder,
+        jobs=1,
+        again=True,
+        any_program=False,
+        keep=False,
+        until=None,
+        command=list(task.command),
+        tell=lambda *_: None,
+        fetch=None,
+        prepared=None,
+    )
 
 
 @contextmanager
@@ -230,14 +251,63 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _signs_of_life(file: Path) -> Iterator[None]:
+    """Writes to the file every now and then."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        count = 0
+        while True:
+            count += 1
+            try:
+                file.write_text(str(count))
+            except OSError:
+                pass  # The client is gone, or the disk is full: the run will tell.
+            if ended.wait(BEAT_S):
+                return
+
+    thread = threading.Thread(target=beat, daemon=True, name="longhaul-alive")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        file.unlink(missing_ok=True)
+
+
+class _Pulse:
+    """Whether a worker that has begun is still alive, by this machine's clock alone."""
+
+    def __init__(self, file: Path, record: Path) -> None:
+        self._file, self._record = file, record
+        self._last, self._since = "", time.monotonic()
+
+    def has_stopped(self) -> bool:
+        try:
+            shown = self._file.read_text()
+        except OSError:
+            shown = ""
+        now = time.monotonic()
+        if shown != self._last:
+            self._last, self._since = shown, now
+        # Not before it has begun: a task may wait in a queue for days.
+        return self._last != "" and now - self._since > DEAD_AFTER_S and not self._record.exists()
+
+
+class _WorkerDied(Exception):
+    """A task whose worker does not go on."""
+
+
 class Fetcher:
     """Has runs done by an executor, and puts their records where the engine wants them."""
 
     def __init__(
-        self, executor: Executor, method: str, controls: list[Carried], command: list[str], finished: Path
+        self, executor: Executor, method: str, controls: list[Carried], hosts: str | None, words: list[str], finished: Path
     ) -> None:
         self._make: Callable[[], Submits] | None = None
-        if hasattr(executor, "submit"):
+        if isinstance(executor, Submits):
             self._executor: Submits = executor
         elif callable(executor):
             self._make = executor
@@ -246,21 +316,31 @@ class Fetcher:
             raise TypeError(f"executor={executor!r}: it needs submit(function, *args), or to be a function that makes such a one")
         self._lock = threading.Lock()
         self._broken = 0
-        self._common = (method, _longhaul.source_hash(method), tuple(controls), tuple(command))
+        self._method, self._controls, self._hosts, self._words = method, tuple(controls), hosts, tuple(words)
+        self._sources = "" if method in command.METHODS else _longhaul.source_hash(method)
         self._finished = finished
         finished.mkdir(parents=True, exist_ok=True)
         self._token = f"token-{secrets.token_hex(16)}"
         (finished / self._token).touch()
 
+    def prepare(self, runs: list[str]) -> tuple[str, str] | None:
+        """Of a method that is the command's: the hash of its sources, and the runs as it makes them, as a worker says."""
+        if self._method not in command.METHODS:
+            return None
+        answered: tuple[str, str] = self._executor.submit(command.prepare, self._method, runs, self._hosts).result()
+        self._sources = answered[0]
+        return answered
+
     def fetch(self, run: str, folder: str, stop: _longhaul.StopFlag) -> None:
         """Has one run done. Each runs in a thread of its own."""
-        method, sources, controls, command = self._common
-        task = Task(run, method, sources, controls, command, str(self._finished), self._token)
+        task = Task(
+            run, self._method, self._sources, self._controls, self._hosts, self._words, str(self._finished), self._token
+        )
         record = self._finished / f"{task.key}.zip"
         packed = None if record.exists() else self._result(task, stop)
         with zipfile.ZipFile(record if packed is None else io.BytesIO(packed)) as archive:
             for name in archive.namelist():
-                if Path(name).name != name:
+                if name not in (Path(name).name, f"logs/{Path(name).name}"):
                     raise LonghaulError(f"a worker's record has a file {name!r}: not a plain name")
             archive.extractall(folder)
         with self._lock:
@@ -280,21 +360,25 @@ class Fetcher:
             shutil.rmtree(self._finished, ignore_errors=True)
 
     def _result(self, task: Task, stop: _longhaul.StopFlag) -> bytes | None:
+        deaths = 0
+        alive, record = (self._finished / f"{task.key}.{end}" for end in ("alive", "zip"))
         while True:
             with self._lock:
                 executor = self._executor
             try:
                 with self._lock:
                     future = executor.submit(run_task, task)
-                return _wait(future, stop)
+                return _wait(future, stop, _Pulse(alive, record))
             except BrokenExecutor as error:
-                self._make_anew(executor, error)
-            except ModuleNotFoundError as error:
-                if error.name and error.name.split(".")[0] == "longhaul":
-                    raise LonghaulError(f"a worker has no longhaul ({error}): install the same package there") from error
-                raise
-
-    def _make_anew(self, broken: Submits, error: BrokenExecutor) -> None:
+                self._make_another(executor, error)
+            except Exception as error:
+                if not _is_death(error):
+                    raise
+                deaths += 1
+                alive.unlink(missing_ok=True)
+                if deaths > NEW_EXECUTORS:
+                    raise LonghaulError(f"{deaths} workers in a row have died of the same run: {error}") from error
+    def _make_another(self, broken: Submits, error: BrokenExecutor) -> None:
         with self._lock:
             if self._executor is not broken:
                 return  # Another thread has made it.
@@ -308,9 +392,15 @@ class Fetcher:
             self._executor = self._make()
 
 
-def _wait(future: Any, stop: _longhaul.StopFlag) -> bytes | None:
+def _is_death(error: Exception) -> bool:
+    """Whether the task ended with its worker. Of submitit's errors, the class itself says that, and what derives from it does not."""
+    return isinstance(error, _WorkerDied) or type(error).__name__ == "UncompletedJobError"
+
+
+def _wait(future: Any, stop: _longhaul.StopFlag, pulse: _Pulse) -> bytes | None:
     ended = threading.Event()
-    if hasattr(future, "add_done_callback"):
+    has_callbacks = hasattr(future, "add_done_callback")
+    if has_callbacks:
         future.add_done_callback(lambda _: ended.set())
     while not ended.wait(POLL_S):
         if stop.is_set():
@@ -318,7 +408,15 @@ def _wait(future: Any, stop: _longhaul.StopFlag) -> bytes | None:
             raise KeyboardInterrupt
         if future.done():
             break
-    result = future.result()
+        if not has_callbacks and pulse.has_stopped():
+            future.cancel()
+            raise _WorkerDied(f"no sign of life for {DEAD_AFTER_S:.0f} s")
+    try:
+        result = future.result()
+    except ModuleNotFoundError as error:
+        if error.name and error.name.split(".")[0] == "longhaul":
+            raise LonghaulError(f"a worker has no longhaul ({error}): install the same package there") from error
+        raise
     if result is not None and not isinstance(result, bytes):
         raise LonghaulError(f"the executor answered {type(result).__name__} instead of a record")
     return result

@@ -26,7 +26,7 @@ class ScenarioError(LonghaulError, ValueError):
 
     def __init__(self, text: str, problems: list[tuple[str, int | None, str]] | None = None) -> None:
         super().__init__(text)
-        self.problems = [Problem(*problem) for problem in problems or []]
+        self.problems: list[Problem] = [Problem(*problem) for problem in problems or []]
         """Problem by problem, in the order of the file; empty where the scenario could not be read at all."""
 
 
@@ -40,6 +40,14 @@ class RecordError(LonghaulError):
 
 class CaptureError(LonghaulError):
     """A file is damaged, or not a capture."""
+
+
+class TransferError(LonghaulError, OSError):
+    """A file does not come, or not as it was promised. One that is not there is Python's `FileNotFoundError`."""
+
+
+class VersionError(TransferError):
+    """The server has another version of a file by now: open it again."""
 
 
 class CongestionControlError(LonghaulError):

@@ -10,6 +10,8 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -150,8 +152,8 @@ class Scenario:
         `out` is the directory for records: runs that are on record there are not made again, unless `again`, and records of the
         scenario with other settings are replaced, unless `keep` refuses that. Without it, records last as long as what is returned.
         `jobs` is the number of runs at the same time (all processors), `cc` has congestion controls: subclasses of
-        `CongestionControl`, or C files. `until` leaves out further repeats once the interval of the mean goodput is within this share of it, and `any_program` also takes
-        records of another version. Ctrl-C ends the runs; what was finished stays in `out`.
+        `CongestionControl`, or C files. `until` leaves out further repeats once the interval of the mean goodput is within this share
+        of it, and `any_program` also takes records of another version. Ctrl-C ends the runs; what was finished stays in `out`.
 
         `executor` has the runs done elsewhere, one task each: an executor of `concurrent.futures`, of Dask (`client.get_executor()`) or
         of submitit, or a function that makes one, which is called again if the executor breaks. `jobs` is then the number of tasks
@@ -160,59 +162,100 @@ class Scenario:
         controls = list(cc)
         for each in controls:
             load_congestion_control(each)
+        rules = _Rules(again, any_program, keep, until, progress)
         try:
-            return self._run("sim", out, jobs, again, any_program, keep, until, progress, executor, controls)
+            return self._run("sim", out, rules, jobs, executor, controls=controls)
         except CongestionControlError as error:
             raise error from control.raised()
         finally:
             control.ended()
 
+    def emulate(
+        self,
+        out: PathLike | None = None,
+        *,
+        jobs: int | None = None,
+        again: bool = False,
+        any_program: bool = False,
+        keep: bool = False,
+        until: float | None = None,
+        progress: bool | None = None,
+        executor: Executor | None = None,
+    ) -> Records:
+        """Emulates all runs with the kernel's TCP, by the command `longhaul`, which takes root.
+
+        The command is that of this machine, or with an `executor` that of each worker. A machine makes one run at a time, whatever
+        `jobs` is.
+        """
+        rules = _Rules(again, any_program, keep, until, progress)
+        return self._run("emu", out, rules, jobs or (None if executor else 1), executor or _threads)
+
+    def measure(
+        self,
+        hosts: PathLike,
+        out: PathLike | None = None,
+        *,
+        again: bool = False,
+        any_program: bool = False,
+        keep: bool = False,
+        until: float | None = None,
+        progress: bool | None = None,
+        executor: Executor | None = None,
+    ) -> Records:
+        """Makes all runs on the hosts that the file `hosts` names (docs/field.md), one after another, by the command `longhaul`.
+
+        The command is that of this machine, or with an `executor` that of a worker, which reads the same file and reaches the hosts by
+        ssh.
+        """
+        rules = _Rules(again, any_program, keep, until, progress)
+        return self._run("field", out, rules, 1, executor or _threads, hosts=os.path.abspath(hosts))
+
     def predict(self, out: PathLike | None = None) -> Records:
         """Predicts all runs by closed forms (docs/model.md). Flows that no form is for have no goodput."""
-        return self._run("model", out, 1, False, False, False, None, False, None, [])
+        return self._run("model", out, _Rules(progress=False), 1, None)
 
     def _run(
         self,
         method: str,
         out: PathLike | None,
+        rules: _Rules,
         jobs: int | None,
-        again: bool,
-        any_program: bool,
-        keep: bool,
-        until: float | None,
-        progress: bool | None,
         executor: Executor | None,
-        controls: list[Control],
+        *,
+        controls: Iterable[Control] = (),
+        hosts: str | None = None,
     ) -> Records:
         if jobs is None:
             jobs = (os.cpu_count() or 1) if executor is None else min(len(self) or 1, MOST_TASKS)
         if jobs < 1:
             raise ValueError(f"jobs={jobs}: at least 1")
-        if until is not None and not 0 < until < 1:
-            raise ValueError(f"until={until}: a share above 0 and below 1, as 0.05")
         keeper = _TemporaryDirectory() if out is None else None
         directory = keeper.path if keeper is not None else Path(out or ".")
-        ids = [run.id for run in self.runs()]
-        shown = Progress(ids, progress)
+        folder = directory if method == "emu" else directory / method
+        runs = self._inner.runs_as_json()
+        ids = [Run(json.loads(run)).id for run in runs]
+        shown = Progress(ids, rules.progress)
         fetcher = None
-        if executor is not None:
-            finished = (directory / method / ".finished").absolute()
-            fetcher = Fetcher(executor, method, [Carried.of(each) for each in controls], sys.argv, finished)
-            if again:
-                fetcher.forget()
         try:
+            if executor is not None:
+                finished = (folder / ".finished").absolute()
+                carried = [Carried.of(each) for each in controls]
+                fetcher = Fetcher(executor, method, carried, hosts, sys.argv, finished)
+                if rules.again:
+                    fetcher.forget()
             _longhaul.run(
                 self._inner,
                 method,
                 directory,
                 jobs=jobs,
-                again=again,
-                any_program=any_program,
-                keep=keep,
-                until=until,
+                again=rules.again,
+                any_program=rules.any_program,
+                keep=rules.keep,
+                until=rules.until,
                 command=sys.argv,
                 tell=shown.news,
                 fetch=None if fetcher is None else fetcher.fetch,
+                prepared=None if fetcher is None else fetcher.prepare(runs),
             )
             if fetcher is not None:
                 fetcher.forget()
@@ -220,14 +263,34 @@ class Scenario:
             shown.close()
             if fetcher is not None:
                 fetcher.close()
-        found = [directory / method / run for run in ids]
-        return open_records((folder for folder in found if folder.exists()), keeper)
+        found = [folder / run for run in ids]
+        return open_records((place for place in found if place.exists()), keeper)
 
     def __len__(self) -> int:
         return len(self._inner)
 
     def __repr__(self) -> str:
         return f"<Scenario {self.title!r}: {len(self)} runs>"
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """Which runs are made, and whether progress is shown."""
+
+    again: bool = False
+    any_program: bool = False
+    keep: bool = False
+    until: float | None = None
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.until is not None and not 0 < self.until < 1:
+            raise ValueError(f"until={self.until}: a share above 0 and below 1, as 0.05")
+
+
+def _threads() -> ThreadPoolExecutor:
+    """For runs that the command of this machine makes."""
+    return ThreadPoolExecutor(1)
 
 
 class _TemporaryDirectory:

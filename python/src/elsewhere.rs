@@ -94,12 +94,26 @@ impl Method for Elsewhere {
         context.step(Step::Collection);
         let record = Record::open(&folder)?;
         for capture in &record.manifest.captures {
-            let file = folder.join(&capture.file);
-            fs::rename(&file, context.folder.join(&capture.file))
-                .map_err(|error| ExperimentError::file("take the capture", file, error))?;
+            take(&folder, &capture.file, context.folder)?;
+        }
+        // The engine keeps them with the record, as it does for runs of its own.
+        let logs = folder.join("logs");
+        for log in fs::read_dir(&logs).into_iter().flatten().flatten() {
+            take(&logs, log.file_name(), context.folder)?;
         }
         Ok(record)
     }
+}
+
+/// Moves a file of a record to where the engine looks for it. The worker has named it.
+fn take(from: &Path, name: impl AsRef<Path>, to: &Path) -> Result<(), ExperimentError> {
+    let name = name.as_ref();
+    if name.file_name() != Some(name.as_os_str()) {
+        let text = format!("a worker's record has a file {}: not a plain name", name.display());
+        return Err(ExperimentError::OfMethod(text.into()));
+    }
+    let file = from.join(name);
+    fs::rename(&file, to.join(name)).map_err(|error| ExperimentError::file("take", file, error))
 }
 
 impl Elsewhere {

@@ -16,6 +16,8 @@ pub enum Kind {
     Record,
     Capture,
     CongestionControl,
+    Transfer,
+    Version,
 }
 
 impl Kind {
@@ -27,11 +29,13 @@ impl Kind {
             Self::Record => "RecordError",
             Self::Capture => "CaptureError",
             Self::CongestionControl => "CongestionControlError",
+            Self::Transfer => "TransferError",
+            Self::Version => "VersionError",
         }
     }
 
     fn class(self, py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-        static CLASSES: [PyOnceLock<Py<PyType>>; 6] = [const { PyOnceLock::new() }; 6];
+        static CLASSES: [PyOnceLock<Py<PyType>>; 8] = [const { PyOnceLock::new() }; 8];
         CLASSES[self as usize].import(py, "longhaul.errors", self.name())
     }
 

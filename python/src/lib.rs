@@ -5,12 +5,15 @@
 //! scenario   scenarios from files, texts and dicts; their runs
 //! running    all runs of a scenario by a method
 //!   elsewhere     those that take place in other processes or on other machines
+//!   commanded     those that the command `longhaul` makes
 //! records    what is on record, as tables
 //!   rows          results as rows, rows as tables
 //!   series        samples over time, read record by record
 //!   descriptions  what the columns are
 //! control    congestion controls that are Python classes
 //! captures   TCP connections of packet captures, as tables
+//! remote     files at servers, through depots
+//! ahead      many files read by all processors
 //! arrow      tables as Python takes them
 //! errors     errors as exceptions of the package
 //! ```
@@ -20,13 +23,16 @@
     reason = "PyO3 makes values of Python's, and gives them away"
 )]
 
+mod ahead;
 mod arrow;
 mod captures;
+mod commanded;
 mod control;
 mod descriptions;
 mod elsewhere;
 mod errors;
 mod records;
+mod remote;
 mod rows;
 mod running;
 mod scenario;
@@ -47,6 +53,8 @@ mod _longhaul {
     use super::elsewhere::StopFlag;
     #[pymodule_export]
     use super::records::Records;
+    #[pymodule_export]
+    use super::remote::{Job, Remote, Version};
     #[pymodule_export]
     use super::running::{load_congestion_control, run, source_hash};
     #[pymodule_export]

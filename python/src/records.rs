@@ -2,6 +2,7 @@
 //! What is on record: results of runs, flows, hops, links and traffic as tables.
 
 use crate::{
+    ahead::ahead,
     arrow::Table,
     errors::Kind,
     rows::{Row, plain_keys, table},
@@ -21,6 +22,9 @@ use units::quantity;
 /// What tells the rows of runs apart, in every table.
 const OF_RUN: [&str; 7] = ["run", "scenario", "method", "variant", "point", "repeat", "valid"];
 
+/// Records that a thread reads in one go.
+const AT_ONCE: usize = 50;
+
 /// Records, read without their samples.
 #[pyclass(frozen, module = "longhaul._longhaul")]
 pub struct Records {
@@ -35,7 +39,7 @@ impl Records {
     #[staticmethod]
     fn open(py: Python<'_>, directories: Vec<PathBuf>) -> PyResult<Self> {
         let read = || {
-            let (mut seen, mut records) = (BTreeSet::new(), Vec::new());
+            let (mut seen, mut chosen) = (BTreeSet::new(), Vec::new());
             for directory in directories {
                 let folders = find_records(&directory).map_err(|error| error.to_string())?;
                 if folders.is_empty() {
@@ -46,13 +50,11 @@ impl Records {
                 }
                 for folder in folders {
                     if seen.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
-                        let results =
-                            Record::results(&folder).map_err(|error| error.to_string())?;
-                        records.push((folder, results));
+                        chosen.push(folder);
                     }
                 }
             }
-            Ok(records)
+            read_all(&chosen)
         };
         let records = py.detach(read).map_err(|error| Kind::Record.error(py, error))?;
         let numbers = numeric_keys(&records);
@@ -278,6 +280,20 @@ impl Records {
 
 fn named(column: &str, name: &str) -> Row {
     Row::from_iter([(column.to_owned(), Value::from(name))])
+}
+
+/// The results of records.
+fn read_all(folders: &[PathBuf]) -> Result<Vec<(PathBuf, RunResults)>, String> {
+    let parts: Vec<Vec<PathBuf>> = folders.chunks(AT_ONCE).map(<[PathBuf]>::to_vec).collect();
+    let read = |part: Vec<PathBuf>| -> Result<Vec<_>, String> {
+        let results = |folder: PathBuf| {
+            let results = Record::results(&folder).map_err(|error| error.to_string())?;
+            Ok((folder, results))
+        };
+        part.into_iter().map(results).collect()
+    };
+    let read: Result<Vec<Vec<_>>, String> = ahead(parts, read).collect();
+    Ok(read?.into_iter().flatten().collect())
 }
 
 /// The name of a swept key's column: one of the other columns gets a `_`.

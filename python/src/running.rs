@@ -3,6 +3,7 @@
 //! Ctrl-C.
 
 use crate::{
+    commanded::Commanded,
     elsewhere::Elsewhere,
     errors::{Kind, of_experiment},
     scenario::{Scenario, of_name},
@@ -27,9 +28,10 @@ const LOOK: Duration = Duration::from_millis(50);
 type News = (usize, &'static str, f64, String);
 
 /// Runs what is not on record in `out` yet. `tell` is called with the index of a run, what happened to it, the share of it that
-/// is done, and a reason or remark.
+/// is done, and a reason or remark. Of a method that the command `longhaul` carries out, `prepared` is what that said: the hash of its
+/// sources, and the runs as it makes them.
 #[pyfunction]
-#[pyo3(signature = (scenario, method, out, *, jobs, again, any_program, keep, until, command, tell, fetch))]
+#[pyo3(signature = (scenario, method, out, *, jobs, again, any_program, keep, until, command, tell, fetch, prepared))]
 #[expect(clippy::too_many_arguments, reason = "keywords of the one caller, simulate()")]
 pub fn run(
     py: Python<'_>,
@@ -44,8 +46,12 @@ pub fn run(
     command: Vec<String>,
     tell: &Bound<'_, PyAny>,
     fetch: Option<Py<PyAny>>,
+    prepared: Option<(String, String)>,
 ) -> PyResult<()> {
-    let inner = of_name(py, method)?;
+    let inner: Box<dyn Method> = match commanded(py, method, prepared)? {
+        Some(commanded) => Box::new(commanded),
+        None => of_name(py, method)?,
+    };
     let known = match (again, any_program) {
         (true, _) => ReusePolicy::Nothing,
         (false, true) => ReusePolicy::AnyProgram,
@@ -84,6 +90,15 @@ pub fn run(
         Ok(done) => done.map_err(|error| of_experiment(py, &error)),
         Err(_) => Err(Kind::Longhaul.error(py, "the simulation stopped by a fault of longhaul")),
     }
+}
+
+fn commanded(
+    py: Python<'_>,
+    method: &str,
+    prepared: Option<(String, String)>,
+) -> PyResult<Option<Commanded>> {
+    let Some((sources, runs)) = prepared else { return Ok(None) };
+    Commanded::new(method, sources, &runs).map_err(|error| Kind::Longhaul.error(py, error))
 }
 
 /// Passes on what the engine says until it ends. What Python raises meanwhile, Ctrl-C above all, stops the engine, and is raised once it

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Samples over time, and traffic's files: tables of records, read one record after the other as a reader asks for rows.
 
-use crate::{arrow::Table, rows::field};
+use crate::{ahead::ahead, arrow::Table, rows::field};
 use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, StringArray, cast::AsArray,
     types::Int32Type,
@@ -102,12 +102,16 @@ fn table(
                 let record = records[record].clone();
                 names.iter().map(move |name| (record.folder.join(name), record.clone()))
             });
-            Box::new(files.filter(|(file, _)| file.exists()).flat_map(move |(file, record)| {
-                rows_of(&file, &record, &schema, &filter).unwrap_or_else(|error| {
-                    let text = format!("{}: {error}", file.display());
-                    Box::new(std::iter::once(Err(ArrowError::ParquetError(text))))
-                })
-            }))
+            let read = move |(file, record): (PathBuf, Place)| -> Vec<_> {
+                match rows_of(&file, &record, &schema, &filter) {
+                    Ok(rows) => rows.collect(),
+                    Err(error) => {
+                        let text = format!("{}: {error}", file.display());
+                        vec![Err(ArrowError::ParquetError(text))]
+                    }
+                }
+            };
+            Box::new(ahead(files.filter(|(file, _)| file.exists()), read).flatten())
         }
     };
     Table::of_reader(schema, read)

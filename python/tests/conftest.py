@@ -5,8 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import fsspec
 import longhaul
 import pytest
+from longhaul.files import LonghaulFileSystem
+
+# As the installed package does; here it is only found by its path.
+for protocol in LonghaulFileSystem.protocol:
+    fsspec.register_implementation(protocol, LonghaulFileSystem, clobber=True)
 
 
 def scenario_of(**changes: Any) -> dict[str, Any]:

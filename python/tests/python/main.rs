@@ -8,6 +8,7 @@ use std::{
     sync::LazyLock,
 };
 use tempfile::TempDir;
+use testkit::with_kernel_names;
 
 fn sources() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -103,6 +104,72 @@ fn runs_in_other_processes() {
 fn runs_on_dask() {
     pytest(&["test_dask.py"]);
 }
+
+#[test]
+fn files_through_depots() {
+    pytest(&["test_files.py"]);
+}
+
+#[test]
+fn runs_of_the_command() {
+    let _turn = with_kernel_names();
+    pytest(&["test_command.py"]);
+}
+
+#[test]
+fn runs_on_slurm() {
+    pytest(&["test_slurm.py"]);
+}
+
+#[test]
+fn notebooks_and_what_they_show() {
+    // One of them puts a congestion control into the kernel.
+    let _turn = with_kernel_names();
+    pytest(&["test_notebooks.py", "test_player.py"]);
+}
+
+/// Systems have this C library or a later one: from Ubuntu 22.04, Debian 12, RHEL 9 and Fedora 35 on.
+const OLDEST: (u32, u32) = (2, 34);
+
+#[test]
+fn wheel_has_its_tag_and_works_once_it_is_installed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut make = Command::new(sources().join("../scripts/wheel"));
+    make.arg("--as-tested").arg(folder.path());
+    let said = String::from_utf8(checked(make).stdout).unwrap();
+    let wheel = Path::new(said.trim());
+    let name = wheel.file_name().unwrap().to_str().unwrap();
+    let tag = name.strip_suffix("_x86_64.whl").and_then(|name| name.rsplit_once("-manylinux_"));
+    let (before, library) = tag.unwrap_or_else(|| panic!("{name}"));
+    assert!(before.ends_with("-cp310-abi3"), "{name}");
+    let (major, minor) = library.split_once('_').unwrap();
+    let library = (major.parse().unwrap(), minor.parse().unwrap());
+    assert!(library <= OLDEST, "{name} needs a later C library than {OLDEST:?}");
+    let mut install = Command::new("pip3");
+    install.args(["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target"]);
+    checked({
+        install.arg(folder.path().join("site")).arg(wheel);
+        install
+    });
+    let path = env::join_paths([folder.path().join("site"), REQUIREMENTS.path().into()]).unwrap();
+    let mut used = Command::new("python3");
+    used.args(["-c", USED]).env("PYTHONPATH", path).current_dir(folder.path());
+    checked(used);
+}
+
+/// The installed package: compiled part, widget's file, types, and the file system that fsspec finds by its entry point.
+const USED: &str = r#"
+import importlib.metadata, pathlib
+import fsspec, longhaul, longhaul.player
+scenario = longhaul.Scenario({"title": "installed", "duration": "1s", "node": [{"name": "a"}, {"name": "b"}],
+    "link": [{"between": ["a", "b"], "rate": "1mbit", "delay": "1ms"}], "flow": [{"from": "a", "to": "b"}]})
+assert len(scenario.simulate(progress=False)) == 1
+package = pathlib.Path(longhaul.__file__).parent
+assert (package / "py.typed").exists() and (package / "player.js").exists() and (package / "_longhaul.pyi").exists()
+assert importlib.metadata.version("longhaul") == longhaul.__version__
+for protocol in ("longhaul+https", "longhaul+http", "longhaulhttps", "longhaulhttp"):
+    assert fsspec.get_filesystem_class(protocol).__name__ == "LonghaulFileSystem"
+"#;
 
 #[test]
 fn types_are_complete() {
