@@ -17,6 +17,7 @@ import os
 import platform
 import secrets
 import shutil
+import subprocess
 import tempfile
 import threading
 import time
@@ -39,6 +40,8 @@ NEW_EXECUTORS = 10
 """New executors in a row for one that breaks before a run ends, and new tasks for a run whose worker has died."""
 BEAT_S = 2.0
 """Between two signs of life of a worker."""
+QUEUE_S = 30.0
+"""Between two looks at the queue of Slurm."""
 DEAD_AFTER_S = 60.0
 """Without such a sign: some shared file systems show changes late."""
 
@@ -277,23 +280,50 @@ def _signs_of_life(file: Path) -> Iterator[None]:
         file.unlink(missing_ok=True)
 
 
+class _SlurmQueue:
+    """This user's jobs that wait or run, as Slurm says without accounting."""
+
+    _lock = threading.Lock()
+    _asked = float("-inf")
+    _jobs: set[str] | None = None
+
+    @classmethod
+    def has(cls, job: str) -> bool:
+        """Whether a job is there; also where Slurm does not answer."""
+        with cls._lock:
+            if time.monotonic() - cls._asked > QUEUE_S:
+                cls._asked, cls._jobs = time.monotonic(), cls._ask()
+            return cls._jobs is None or job.split("_")[0] in cls._jobs
+
+    @staticmethod
+    def _ask() -> set[str] | None:
+        words = ["squeue", "--noheader", "--me", "--format=%F"]
+        try:
+            answer = subprocess.run(words, capture_output=True, text=True, timeout=QUEUE_S, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return set(answer.stdout.split()) if answer.returncode == 0 else None
+
+
 class _Pulse:
-    """Whether a worker that has begun is still alive, by this machine's clock alone."""
+    """Whether a worker goes on, by this machine's clock alone."""
 
     def __init__(self, file: Path, record: Path) -> None:
         self._file, self._record = file, record
         self._last, self._since = "", time.monotonic()
 
-    def has_stopped(self) -> bool:
+    def has_stopped(self, future: Any) -> bool:
         try:
             shown = self._file.read_text()
         except OSError:
             shown = ""
+        # Until it has begun there is no sign: a task may wait in a queue for days. Then the queue says whether it will begin.
+        job = getattr(future, "job_id", None)
+        is_expected = shown == "" and (job is None or _SlurmQueue.has(str(job)))
         now = time.monotonic()
-        if shown != self._last:
+        if is_expected or shown != self._last:
             self._last, self._since = shown, now
-        # Not before it has begun: a task may wait in a queue for days.
-        return self._last != "" and now - self._since > DEAD_AFTER_S and not self._record.exists()
+        return now - self._since > DEAD_AFTER_S and not self._record.exists()
 
 
 class _WorkerDied(Exception):
@@ -408,7 +438,7 @@ def _wait(future: Any, stop: _longhaul.StopFlag, pulse: _Pulse) -> bytes | None:
             raise KeyboardInterrupt
         if future.done():
             break
-        if not has_callbacks and pulse.has_stopped():
+        if not has_callbacks and pulse.has_stopped(future):
             future.cancel()
             raise _WorkerDied(f"no sign of life for {DEAD_AFTER_S:.0f} s")
     try:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import longhaul
 import pytest
@@ -66,6 +67,7 @@ def test_jobs_make_the_same_records(configuration: Path, tmp_path: Path) -> None
 
 def test_killed_jobs_are_run_again(configuration: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elsewhere, "DEAD_AFTER_S", 6.0)
+    monkeypatch.setattr(elsewhere, "QUEUE_S", 2.0)
     seed = random.SystemRandom().randrange(1 << 32)
     print("seed", seed)
     chance, killed, done = random.Random(seed), 0, threading.Event()
@@ -96,6 +98,26 @@ from pathlib import Path
 from test_slurm import executor, scenario
 scenario(6, 60).simulate({out!r}, executor=executor(Path({jobs!r})), progress=False)
 """
+
+
+def test_jobs_that_never_begin_are_run_again(configuration: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cancelled in the queue, and killed before the first sign of life."""
+    monkeypatch.setattr(elsewhere, "DEAD_AFTER_S", 4.0)
+    monkeypatch.setattr(elsewhere, "QUEUE_S", 1.0)
+    submitted = executor(tmp_path / "jobs")
+    submit, jobs = submitted.submit, 0
+
+    def submit_and_cancel(function: Any, *words: Any) -> Any:
+        nonlocal jobs
+        job: Any = submit(function, *words)
+        jobs += 1
+        if jobs <= 2:
+            job.cancel(check=True)
+        return job
+
+    monkeypatch.setattr(submitted, "submit", submit_and_cancel)
+    made = scenario(2).simulate(tmp_path / "out", executor=submitted, progress=False)
+    assert jobs >= 4 and results(made) == results(scenario(2).simulate(progress=False))
 
 
 def test_killed_client_continues(configuration: Path, tmp_path: Path) -> None:
