@@ -108,7 +108,9 @@ fn downloads_take_routes_of_the_register_and_are_remembered() {
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert!(is_same(&file), "download {n}");
     }
-    assert_eq!(overlay.transfers(), 8);
+    // One that is slow for a moment is left for another route, which counts there, too.
+    let remembered = overlay.transfers();
+    assert!((8..=24).contains(&remembered), "{remembered}");
     let table = overlay.output(&["route", "status"]);
     assert!(
         text(&table.stdout).contains("direct"),
