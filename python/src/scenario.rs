@@ -60,14 +60,7 @@ impl Scenario {
     /// The same with these variants alone.
     fn with_variants(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Self> {
         let mut inner = self.inner.clone();
-        let known: Vec<&str> = inner.variants.iter().map(|it| it.name.as_str()).collect();
-        if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
-            let known = if known.is_empty() { "it has none".to_owned() } else { known.join(", ") };
-            let text = format!("no variant {unknown:?}; variants of the scenario: {known}");
-            return Err(Kind::Scenario.error(py, text));
-        }
-        inner.variants.retain(|it| names.contains(&it.name));
-        inner.runs.retain(|run| run.variant.as_ref().is_some_and(|it| names.contains(&it.name)));
+        inner.keep_variants(&names).map_err(|error| Kind::Scenario.error(py, error))?;
         Ok(Self { inner })
     }
 
@@ -95,11 +88,6 @@ impl Scenario {
             None => experiment::check_congestion_controls(self.runs(), &[]),
         };
         checked.map_err(|error| of_experiment(py, &error))
-    }
-
-    /// What a method takes from the scenario without doing anything with it.
-    fn ignored(&self, py: Python<'_>, method: &str) -> PyResult<Vec<String>> {
-        Ok(of_name(py, method)?.ignored(self.runs()))
     }
 
     /// Each run as JSON, with all values filled in.

@@ -284,7 +284,7 @@ fn load(args: &RunArgs, method: Option<MethodArg>) -> Result<Loaded, Failure> {
         let mut set = set.clone();
         set.extend(repeat.map(|n| format!("repeat={n}")));
         let mut scenario = read_scenario(file, &set)?;
-        keep_named_variants(&mut scenario, variant)?;
+        scenario.keep_variants(variant).map_err(Failure::usage)?;
         print_variation(&scenario);
         let text = if has_runs(file) { None } else { fs::read(file).ok() };
         return Ok(Loaded { scenario, text, then: Vec::new(), method: None });
@@ -309,7 +309,7 @@ fn load(args: &RunArgs, method: Option<MethodArg>) -> Result<Loaded, Failure> {
     let (then, runs): (Vec<_>, Vec<_>) =
         results.into_iter().zip(runs).filter(|(it, _)| is_own(it)).unzip();
     let mut scenario = Scenario::of_runs(runs).map_err(Failure::usage)?;
-    keep_named_variants(&mut scenario, variant)?;
+    scenario.keep_variants(variant).map_err(Failure::usage)?;
     Ok(Loaded { scenario, text: None, then, method: Some(own) })
 }
 
@@ -426,30 +426,4 @@ fn print_variation(scenario: &Scenario) {
              repeat without variation: --set vary=false"
         );
     }
-}
-
-/// The failure for an unknown variant, with the names of those that exist.
-pub fn unknown_variant(scenario: &Scenario, unknown: &str) -> Failure {
-    let variants: Vec<&str> =
-        scenario.variants.iter().map(|variant| variant.name.as_str()).collect();
-    let variants = if variants.is_empty() {
-        "it has no variants".to_owned()
-    } else {
-        format!("it has: {}", variants.join(", "))
-    };
-    Failure::usage(format!("the scenario has no variant \"{unknown}\": {variants}"))
-}
-
-fn keep_named_variants(scenario: &mut Scenario, wanted: &[String]) -> Result<(), Failure> {
-    if wanted.is_empty() {
-        return Ok(());
-    }
-    let known = |wanted: &String| scenario.variants.iter().any(|variant| variant.name == *wanted);
-    if let Some(unknown) = wanted.iter().find(|variant| !known(variant)) {
-        return Err(unknown_variant(scenario, unknown));
-    }
-    scenario
-        .runs
-        .retain(|run| run.variant.as_ref().is_some_and(|variant| wanted.contains(&variant.name)));
-    Ok(())
 }

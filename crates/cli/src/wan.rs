@@ -145,7 +145,7 @@ fn first_run(file: &Path, variant: Option<&str>, set: &[String]) -> Result<scena
     };
     let run = runs
         .find(wanted)
-        .ok_or_else(|| crate::lab::unknown_variant(&scenario, variant.unwrap_or_default()))?;
+        .ok_or_else(|| Failure::usage(scenario.unknown_variant(variant.unwrap_or_default())))?;
     if scenario.runs.len() > 1 {
         errln!("using the first of {} runs: {}", scenario.runs.len(), run.id);
     }

@@ -42,6 +42,33 @@ pub struct Axis {
 }
 
 impl Scenario {
+    /// Leaves only these variants and their runs; all of them where none is named.
+    ///
+    /// # Errors
+    /// One does not exist: the text names those that do.
+    pub fn keep_variants(&mut self, names: &[String]) -> Result<(), String> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let exists = |name: &&String| self.variants.iter().any(|it| it.name == **name);
+        if let Some(unknown) = names.iter().find(|name| !exists(name)) {
+            return Err(self.unknown_variant(unknown));
+        }
+        self.variants.retain(|it| names.contains(&it.name));
+        self.runs.retain(|run| run.variant.as_ref().is_some_and(|it| names.contains(&it.name)));
+        Ok(())
+    }
+
+    /// Says that a variant does not exist, and names those that do.
+    pub fn unknown_variant(&self, unknown: &str) -> String {
+        let names: Vec<&str> = self.variants.iter().map(|it| it.name.as_str()).collect();
+        let known = match &*names.join(", ") {
+            "" => "it has no variants".to_owned(),
+            names => format!("it has: {names}"),
+        };
+        format!("the scenario has no variant \"{unknown}\": {known}")
+    }
+
     /// The scenario of runs that were expanded before, in another file. What expands them is not known any more.
     ///
     /// # Errors
