@@ -61,6 +61,8 @@ class LonghaulFileSystem(AsyncFileSystem):
         connect_timeout: float = 15.0,
         stall_time: float = 30.0,
         allow_downgrade: bool = False,
+        allow_unknown_length: bool = False,
+        save_encoded: bool = False,
         max_memory: int = 4 << 30,
         **options: Any,
     ) -> None:
@@ -75,6 +77,8 @@ class LonghaulFileSystem(AsyncFileSystem):
             connect_timeout=connect_timeout,
             stall_time=stall_time,
             allow_downgrade=allow_downgrade,
+            allow_unknown_length=allow_unknown_length,
+            save_encoded=save_encoded,
         )
         self._known: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._lock = threading.Lock()

@@ -23,7 +23,8 @@ Curve = list[tuple[float, float]]
 class Player(anywidget.AnyWidget):
     """Plays a run. `time` is the moment that is shown, in seconds, and can be set."""
 
-    _esm = Path(__file__).parent / "player.js"
+    # As text: of a file, anywidget keeps each widget for as long as the process lives (manzt/anywidget#929).
+    _esm = (Path(__file__).parent / "player.js").read_text()
     run: Any = traitlets.Dict().tag(sync=True)
     time: Any = traitlets.Float(0.0).tag(sync=True)
 

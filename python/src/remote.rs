@@ -24,6 +24,13 @@ use transfer::{Client, Destination, Error, Found, GetRequest, Options, Progress}
 use units::Bytes;
 
 const THREADS: usize = 2;
+/// Options of the command that errors name as remedies, and what they are here.
+const KEYWORDS: [(&str, &str); 4] = [
+    ("--allow-downgrade", "allow_downgrade=True"),
+    ("--allow-unknown-length", "allow_unknown_length=True"),
+    ("--ca FILE", "ca=FILE"),
+    ("--save-encoded", "save_encoded=True"),
+];
 
 /// Where files are asked for.
 #[pyclass(frozen, module = "longhaul._longhaul")]
@@ -62,7 +69,7 @@ impl Remote {
     /// `via` is a list of routes, each a text such as `d1.example.net,d2.example.org`; None: those of the user's configuration.
     /// `connections` bounds transfers at a time, times are in seconds.
     #[new]
-    #[pyo3(signature = (*, via, ca, retries, connections, connect_timeout, stall_time, allow_downgrade))]
+    #[pyo3(signature = (*, via, ca, retries, connections, connect_timeout, stall_time, allow_downgrade, allow_unknown_length, save_encoded))]
     #[expect(clippy::too_many_arguments, reason = "keywords of the one caller, LonghaulFileSystem")]
     fn new(
         py: Python<'_>,
@@ -73,6 +80,8 @@ impl Remote {
         connect_timeout: f64,
         stall_time: f64,
         allow_downgrade: bool,
+        allow_unknown_length: bool,
+        save_encoded: bool,
     ) -> PyResult<Self> {
         let time = |name: &str, seconds: f64| match Duration::try_from_secs_f64(seconds) {
             Ok(time) if !time.is_zero() => Ok(time),
@@ -90,6 +99,8 @@ impl Remote {
             connections: connections.min(Options::default().connections),
             overwrite: true,
             allow_downgrade,
+            allow_unknown_length,
+            save_encoded,
             ..Options::default()
         };
         let client = py.detach(|| Client::new(options)).map_err(|error| raised(py, "", &error))?;
@@ -243,7 +254,10 @@ fn runtime() -> PyResult<&'static Runtime> {
 /// Why a file does not come, as the exception that says it best.
 fn raised(py: Python<'_>, url: &str, error: &Error) -> PyErr {
     let of = if url.is_empty() { String::new() } else { format!("{url}: ") };
-    let text = format!("{of}{error}");
+    let mut text = format!("{of}{error}");
+    for (option, keyword) in KEYWORDS {
+        text = text.replace(option, keyword);
+    }
     match error {
         Error::Status { status, .. } => match status.as_u16() {
             404 | 410 => PyFileNotFoundError::new_err(text),

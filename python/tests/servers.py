@@ -61,11 +61,15 @@ class _Plain(http.server.BaseHTTPRequestHandler):
     """No ranges, no validators."""
 
     files: dict[str, bytes] = {}
+    statuses: dict[str, int] = {}
 
     def do_GET(self) -> None:
+        """Whole files; those that end in `.encoded` say that they are compressed."""
         data = self.files.get(self.path)
-        self.send_response(404 if data is None else 200)
+        self.send_response(self.statuses.get(self.path, 404 if data is None else 200))
         self.send_header("Content-Length", str(len(data or b"")))
+        if self.path.endswith(".encoded"):
+            self.send_header("Content-Encoding", "gzip")
         self.end_headers()
         self.wfile.write(data or b"")
 
@@ -74,9 +78,9 @@ class _Plain(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def plain(files: dict[str, bytes]) -> Iterator[str]:
-    """Serves these files by path."""
-    handler = type("Handler", (_Plain,), {"files": files})
+def plain(files: dict[str, bytes], statuses: dict[str, int] | None = None) -> Iterator[str]:
+    """Serves these files by path, some of them with another status."""
+    handler = type("Handler", (_Plain,), {"files": files, "statuses": statuses or {}})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:

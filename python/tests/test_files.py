@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import random
 import shutil
+import socket
+import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +122,47 @@ def test_depot_that_is_gone_is_no_missing_chunk(url: str) -> None:
     assert not isinstance(raised.value, FileNotFoundError)
 
 
+@pytest.mark.parametrize("status", [403, 429, 500, 503])
+def test_refusal_is_no_missing_chunk(status: int, tmp_path: Path) -> None:
+    """pydata/xarray#8842, fsspec/filesystem_spec#342: a chunk that does not come was read as NaN."""
+    array = zarr.create_array(tmp_path / "a.zarr", shape=(4,), chunks=(2,), dtype="f8", compressors=None, zarr_format=2)
+    array[:] = numpy.arange(4)
+    served = {f"/{file.name}": file.read_bytes() for file in (tmp_path / "a.zarr").iterdir()}
+    with servers.plain(served, {"/1": status}) as url:
+        remote = zarr.open_array(f"longhaul+{url}", mode="r", storage_options={"via": [], "retries": 0})
+        with pytest.raises(OSError, match=str(status)):
+            remote[:]
+    del served["/1"]
+    with servers.plain(served) as url:
+        remote = zarr.open_array(f"longhaul+{url}", mode="r", storage_options={"via": []})
+        numpy.testing.assert_array_equal(remote[:], [0, 1, 0, 0])
+
+
+def test_compressed_answer_is_not_taken_for_the_file() -> None:
+    """fsspec/filesystem_spec#1319: the length was that of what is compressed, so the file was cut."""
+    with servers.plain({"/x.encoded": b"not what it seems"}) as url:
+        for ask in (LonghaulFileSystem(via=[]).info, LonghaulFileSystem(via=[]).cat):
+            with pytest.raises(longhaul.TransferError, match="encoded the file.*save_encoded=True"):
+                ask(f"{url}/x.encoded")
+        assert LonghaulFileSystem(via=[], save_encoded=True).cat(f"{url}/x.encoded") == b"not what it seems"
+
+
+def test_forked_processes_read_too(url: str) -> None:
+    """fsspec/s3fs#889: after a fork, threads of the parent are missing."""
+    assert LonghaulFileSystem(via=[]).cat_file(f"{url}/data.bin", 0, 3) == DATA[:3]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as executor:
+            parts = executor.map(read_part, [(url, n) for n in range(8)], timeout=60)
+    assert b"".join(parts) == DATA[:80_000]
+
+
+def read_part(task: tuple[str, int]) -> bytes:
+    url, n = task
+    part: bytes = LonghaulFileSystem(via=[]).cat_file(f"{url}/data.bin", n * 10_000, (n + 1) * 10_000)
+    return part
+
+
 def test_files_that_change(url: str, folder: Path) -> None:
     changing = folder / "changing.bin"
     changing.write_bytes(b"a" * 500_000)
@@ -160,9 +205,8 @@ def test_asynchronous_use_and_cancelling(url: str) -> None:
         assert b"".join(parts) == DATA[:200_000]
         with pytest.raises(asyncio.TimeoutError):
             # A server that accepts and says nothing.
-            silent = await asyncio.start_server(lambda *_: asyncio.sleep(10), "127.0.0.1", 0)
-            port = silent.sockets[0].getsockname()[1]
-            await asyncio.wait_for(fs._cat_file(f"http://127.0.0.1:{port}/x"), 0.5)
+            with socket.create_server(("127.0.0.1", 0)) as silent:
+                await asyncio.wait_for(fs._cat_file(f"http://127.0.0.1:{silent.getsockname()[1]}/x"), 0.5)
         assert await fs._cat_file(f"{url}/empty") == b""
 
     asyncio.run(use())

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
+import weakref
 from pathlib import Path
 
 import longhaul
@@ -62,6 +64,17 @@ def test_what_is_told_is_small_and_whole(record: longhaul.Records) -> None:
     assert max(value for _, value in busiest["queue"]) > 0
     assert len(json.dumps(data)) < 500_000
     json.dumps(data, allow_nan=False)
+
+
+def test_widgets_are_forgotten(record: longhaul.Records) -> None:
+    """manzt/anywidget#929: one whose code was a file lived as long as the process."""
+    shown = weakref.ref(player.play(record))
+    alive = shown()
+    assert alive is not None
+    alive.close()
+    del alive
+    gc.collect()
+    assert shown() is None
 
 
 def test_thinning_keeps_peaks() -> None:

@@ -75,6 +75,9 @@ fn pytest(files: &[&str]) {
         "--strict-markers",
         "-W",
         "error",
+        // Dask leaves some to Python's collector, which closes them.
+        "-W",
+        "ignore:unclosed <socket.socket:ResourceWarning",
     ]);
     tests.args(files.iter().map(|file| sources().join("tests").join(file)));
     tests.env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1");
