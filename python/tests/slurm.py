@@ -97,7 +97,7 @@ def cluster(folder: Path) -> Iterator[Path]:
 
 def _wait_until_idle(file: Path, log: Path) -> None:
     said = ""
-    for _ in range(100):
+    for _ in range(300):
         words = [program("sinfo"), "--noheader", "--format=%T"]
         shown = subprocess.run(words, env={**os.environ, "SLURM_CONF": str(file)}, capture_output=True, text=True, check=False)
         said = shown.stdout + shown.stderr
