@@ -42,6 +42,11 @@ class Network:
             # As the depots themselves advise.
             checked(*self.on(node, "sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=0"))
 
+    def forget_paths(self, *nodes):
+        """Has each connection of these nodes begin without what an earlier one has found out."""
+        for node in nodes:
+            checked(*self.on(node, "sysctl", "-qw", "net.ipv4.tcp_no_metrics_save=1"))
+
     def on(self, node, *command):
         """The command that runs another one on a node."""
         return [LONGHAUL, "wan", "exec", "--name", self.name, node, "--", *command]

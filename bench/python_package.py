@@ -24,14 +24,10 @@ class Package:
         if installed.returncode != 0:
             setup.fail("pip3 could not install what the package's users have")
 
-    def command(self, program, *words):
-        """A program's command, and its environment."""
-        return ["python3", "-c", program, *map(str, words)], {**os.environ, "PYTHONPATH": self.folder}
-
     def run(self, program, *words, on=lambda *command: command):
         """Runs a program, perhaps elsewhere; its JSON document."""
-        command, environment = self.command(program, *words)
-        done = subprocess.run(on(*command), env=environment, capture_output=True, text=True)
+        command = on("python3", "-c", program, *map(str, words))
+        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": self.folder}, capture_output=True, text=True)
         if done.returncode != 0:
             setup.fail(f"a program of Python failed:\n{done.stderr}")
         return json.loads(done.stdout or "{}")
