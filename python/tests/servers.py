@@ -14,10 +14,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def free_ports(count: int) -> list[int]:
+    """Different ones."""
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(each.getsockname()[1]) for each in held]
+    for each in held:
+        each.close()
+    return ports
+
+
 def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
+    return free_ports(1)[0]
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from servers import free_ports
+
 CONFIGURATION = """
 ClusterName=longhaul
 SlurmctldHost={host}(127.0.0.1)
@@ -46,16 +48,6 @@ def program(name: str) -> str:
     found = shutil.which(name, path=f"/usr/sbin:/sbin:{os.environ['PATH']}")
     assert found, f"{name} is not installed: it is in the Debian packages munge, slurmctld, slurmd and slurm-client"
     return found
-
-
-def free_ports(count: int) -> list[int]:
-    held = [socket.socket() for _ in range(count)]
-    for each in held:
-        each.bind(("127.0.0.1", 0))
-    ports = [int(each.getsockname()[1]) for each in held]
-    for each in held:
-        each.close()
-    return ports
 
 
 @contextmanager

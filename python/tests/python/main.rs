@@ -50,12 +50,18 @@ fn checked(mut command: Command) -> Output {
 /// What the tests use besides the package, installed once in this process.
 static REQUIREMENTS: LazyLock<TempDir> = LazyLock::new(|| {
     let folder = tempfile::tempdir().unwrap();
-    let mut install = Command::new("pip3");
-    install.args(["install", "--quiet", "--disable-pip-version-check", "--no-compile", "--target"]);
-    install.arg(folder.path()).arg("--requirement").arg(sources().join("requirements-test.txt"));
-    checked(install);
+    let requirements = sources().join("requirements-test.txt");
+    install(folder.path(), |pip| pip.arg("--requirement").arg(requirements));
     folder
 });
+
+/// Has pip install something into a directory.
+fn install(into: &Path, what: impl FnOnce(&mut Command) -> &mut Command) {
+    let mut pip = Command::new("pip3");
+    pip.args(["install", "--quiet", "--disable-pip-version-check", "--no-compile", "--target"]);
+    what(pip.arg(into));
+    checked(pip);
+}
 
 /// Runs these files of tests.
 fn pytest(files: &[&str]) {
@@ -148,13 +154,9 @@ fn wheel_has_its_tag_and_works_once_it_is_installed() {
     let (major, minor) = library.split_once('_').unwrap();
     let library = (major.parse().unwrap(), minor.parse().unwrap());
     assert!(library <= OLDEST, "{name} needs a later C library than {OLDEST:?}");
-    let mut install = Command::new("pip3");
-    install.args(["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target"]);
-    checked({
-        install.arg(folder.path().join("site")).arg(wheel);
-        install
-    });
-    let path = env::join_paths([folder.path().join("site"), REQUIREMENTS.path().into()]).unwrap();
+    let site = folder.path().join("site");
+    install(&site, |pip| pip.arg("--no-deps").arg(wheel));
+    let path = env::join_paths([&*site, REQUIREMENTS.path()]).unwrap();
     let mut used = Command::new("python3");
     used.args(["-c", USED]).env("PYTHONPATH", path).current_dir(folder.path());
     checked(used);
