@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The command `longhaul`, which makes runs that take root or other hosts: what a worker needs for them."""
+"""The command `longhaul`, which makes runs that need root or other hosts: what a worker has to have for them."""
 
 from __future__ import annotations
 

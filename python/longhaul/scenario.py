@@ -182,7 +182,7 @@ class Scenario:
         progress: bool | None = None,
         executor: Executor | None = None,
     ) -> Records:
-        """Emulates all runs with the kernel's TCP, by the command `longhaul`, which takes root.
+        """Emulates all runs with the kernel's TCP, by the command `longhaul`, which needs root.
 
         The command is that of this machine, or with an `executor` that of each worker. A machine makes one run at a time, whatever
         `jobs` is.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Methods that the command `longhaul` carries out, on this machine or a worker: emulation takes root, and runs on hosts take ssh. The
+//! Methods that the command `longhaul` carries out, on this machine or a worker: emulation needs root, and runs on hosts need ssh. The
 //! engine here knows what such a command said of them.
 
 use experiment::{ExperimentError, Method, Obstacles, RunContext};

@@ -28,8 +28,8 @@ const LOOK: Duration = Duration::from_millis(50);
 type News = (usize, &'static str, f64, String);
 
 /// Runs what is not on record in `out` yet. `tell` is called with the index of a run, what happened to it, the share of it that
-/// is done, and a reason or remark. Of a method that the command `longhaul` carries out, `prepared` is what that said: the hash of its
-/// sources, and the runs as it makes them.
+/// is done, and a reason or remark. `prepared` is for methods that the command `longhaul` carries out: the hash of their sources, and the
+/// runs as that command makes them.
 #[pyfunction]
 #[pyo3(signature = (scenario, method, out, *, jobs, again, any_program, keep, until, command, tell, fetch, prepared))]
 #[expect(clippy::too_many_arguments, reason = "keywords of the one caller, simulate()")]

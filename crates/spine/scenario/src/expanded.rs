@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Runs that come expanded: of an archive, of `lab check --json`, or from a client whose worker this is.
 //!
-//! Threats: whoever made them may be a stranger, and some methods run them as root. Identifiers become names of files, and settings
+//! Threats: a stranger may have made them, and some methods run them as root. Identifiers become names of files, and settings
 //! become files below `/proc/sys`, so both must be plain; every name must lead to something that is there.
 
 use crate::{
