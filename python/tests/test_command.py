@@ -56,7 +56,7 @@ def test_emulated_here_and_on_record_for_both(tmp_path: Path) -> None:
 def test_only_workers_with_the_resource_get_them(tmp_path: Path) -> None:
     settings = {"distributed.worker.multiprocessing-method": "spawn"}
     with dask.config.set(settings), LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address=None, resources={"emu": 1}
+        n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", resources={"emu": 1}
     ) as cluster, Client(cluster) as client:
         # Another, where a run would fail: it has no command.
         with subprocess.Popen([*WORKER, cluster.scheduler_address], env={**os.environ, "LONGHAUL": "/nowhere"}) as without:

@@ -23,7 +23,7 @@ def cluster() -> Iterator[LocalCluster]:
     # A worker that is killed is no fault of its task.
     settings = {"distributed.scheduler.allowed-failures": 100, "distributed.worker.multiprocessing-method": "spawn"}
     with dask.config.set(settings):
-        with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
             yield cluster
 
 
