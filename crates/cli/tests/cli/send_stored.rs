@@ -92,6 +92,13 @@ impl Post {
         report(&self.owner(&["list"], &["--json"]))["sessions"].as_array().unwrap().clone()
     }
 
+    /// How much the store has, promised or not.
+    pub fn stored_bytes(&self) -> u64 {
+        let data = fs::read_dir(self.root.path().join("store/data")).unwrap();
+        // One may go meanwhile.
+        data.map(|entry| entry.unwrap().metadata().map_or(0, |file| file.len())).sum()
+    }
+
     /// Whether any file of the store has these bytes.
     pub fn store_has(&self, bytes: &[u8]) -> bool {
         let mut left = vec![self.root.path().join("store")];
