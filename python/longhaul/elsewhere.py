@@ -361,7 +361,7 @@ class Fetcher:
         self._sources = answered[0]
         return answered
 
-    def fetch(self, run: str, folder: str, stop: _longhaul.StopFlag) -> None:
+    def fetch(self, run: str, folder: Path, stop: _longhaul.StopFlag) -> None:
         """Has one run done. Each runs in a thread of its own."""
         task = Task(
             run, self._method, self._sources, self._controls, self._hosts, self._words, str(self._finished), self._token

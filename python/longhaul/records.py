@@ -50,7 +50,7 @@ class Records(Sequence[Record]):
     @property
     def directories(self) -> list[Path]:
         """The directory of each record."""
-        return [Path(directory) for directory in self._inner.directories]
+        return self._inner.directories
 
     @property
     def runs(self) -> Table:
@@ -123,8 +123,8 @@ class Records(Sequence[Record]):
         return f"<Records: {len(self)} runs>"
 
     def _record(self, number: int) -> Record:
-        manifest, summary = self._inner.documents(number)
-        return Record(Path(self._inner.directories[number]), json.loads(manifest), json.loads(summary))
+        directory, manifest, summary = self._inner.record(number)
+        return Record(directory, json.loads(manifest), json.loads(summary))
 
     def _table(self, inner: _longhaul.Table) -> Table:
         return Table(inner, self._keep)

@@ -63,7 +63,7 @@ impl Table {
 #[pymethods]
 impl Table {
     /// The rows, as a stream of Arrow's C interface. A reader that asks for another schema gets this one, as the interface allows.
-    #[pyo3(signature = (requested_schema=None))]
+    #[pyo3(signature = (requested_schema=None) -> "object")]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
@@ -78,6 +78,7 @@ impl Table {
     }
 
     /// The columns, by Arrow's C interface.
+    #[pyo3(signature = () -> "object")]
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(&*self.schema)
             .map_err(|error| Kind::Longhaul.error(py, error))?;
@@ -108,7 +109,7 @@ impl Table {
     }
 
     /// The first rows, or all, as dicts.
-    #[pyo3(signature = (limit=None))]
+    #[pyo3(signature = (limit=None) -> "list[dict[str, object]]")]
     fn rows<'py>(&self, py: Python<'py>, limit: Option<usize>) -> PyResult<Bound<'py, PyList>> {
         let rows = PyList::empty(py);
         for batch in self.batches() {

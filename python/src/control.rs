@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Congestion controls that are Python classes.
 
-use crate::errors::Kind;
+use crate::{callable::Callable, errors::Kind};
 use congestion::{
     Ack as CongestionAck, AlgorithmFile, Attach, Decision as CongestionDecision, Event,
     program::{self, Description, Functions, Hook},
 };
-use pyo3::{ffi, intern, prelude::*};
+use pyo3::{ffi, intern, prelude::*, types::PyType};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -130,10 +130,10 @@ impl Drop for ThreadState {
 
 /// A class, and an object of it for each connection.
 struct OfClass {
-    class: Py<PyAny>,
+    class: Py<PyType>,
     connections: Mutex<HashMap<u64, Py<PyAny>>>,
     /// The last exception, with its place in the program.
-    raised: Py<PyAny>,
+    raised: Callable<(PyErr,)>,
 }
 
 impl Functions for OfClass {
@@ -149,7 +149,7 @@ impl Functions for OfClass {
             self.call_method(py, connection, hook, *ack, decision).map_err(|error| {
                 let text = format!("raised {error}");
                 // The simulation's error has no room for it.
-                let _ = self.raised.bind(py).call1((error,));
+                let _ = self.raised.call(py, (error,));
                 text
             })
         })
@@ -222,8 +222,8 @@ pub fn add_control(
     rule: String,
     place: String,
     sha256: String,
-    control: Py<PyAny>,
-    raised: Py<PyAny>,
+    control: Py<PyType>,
+    raised: Callable<(PyErr,)>,
 ) -> PyResult<String> {
     let attach = if is_rate { Attach::Rate } else { Attach::Window };
     let file = AlgorithmFile { name: place, sha256 };

@@ -2,6 +2,7 @@
 //! A method whose runs take place in other processes or on other machines, as Python arranges it. The engine is the same as for runs in
 //! this process: its journal says what happened, its records decide what is run.
 
+use crate::callable::Callable;
 use experiment::{ExperimentError, Method, Obstacles, RunContext, Step};
 use pyo3::{exceptions::PyKeyboardInterrupt, prelude::*};
 use record::{Manifest, Record};
@@ -26,11 +27,13 @@ impl StopFlag {
     }
 }
 
+/// Is called with a run as JSON, a directory that the record shall be put into, and a [`StopFlag`]. Returns when it is there.
+pub type Fetch = Callable<(String, PathBuf, StopFlag)>;
+
 /// A method and where its runs take place.
 pub struct Elsewhere {
     pub inner: Box<dyn Method>,
-    /// Is called with a run as JSON, a directory that the record shall be put into, and a [`StopFlag`]. Returns when it is there.
-    pub fetch: Py<PyAny>,
+    pub fetch: Fetch,
     pub stop: Arc<AtomicBool>,
     /// What Python raised first, which the engine's errors have no room for.
     pub raised: Arc<Mutex<Option<PyErr>>>,
@@ -86,7 +89,7 @@ impl Method for Elsewhere {
         let text = serde_json::to_string(run).expect("a run is plain data");
         let fetched = Python::attach(|py| {
             let flag = StopFlag(Arc::clone(&self.stop));
-            self.fetch.bind(py).call1((text, &folder, flag)).map(drop)
+            self.fetch.call(py, (text, folder.clone(), flag))
         });
         if let Err(error) = fetched {
             return Err(self.keep(error));

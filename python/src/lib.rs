@@ -14,6 +14,7 @@
 //! captures   TCP connections of packet captures, as tables
 //! remote     files at servers, through depots
 //! ahead      many files read by all processors
+//! callable   Python functions that are called from here
 //! arrow      tables as Python takes them
 //! errors     errors as exceptions of the package
 //! ```
@@ -25,6 +26,7 @@
 
 mod ahead;
 mod arrow;
+mod callable;
 mod captures;
 mod commanded;
 mod control;

@@ -16,7 +16,10 @@ use record::{
     results::intervals_by,
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 use units::quantity;
 
 /// What tells the rows of runs apart, in every table.
@@ -71,11 +74,11 @@ impl Records {
         self.records.iter().map(|(folder, _)| folder.clone()).collect()
     }
 
-    /// The manifest and the summary of one, as JSON.
-    fn documents(&self, index: usize) -> (String, String) {
-        let (_, RunResults { manifest, summary }) = &self.records[index];
+    /// The directory of one, and its manifest and its summary as JSON.
+    fn record(&self, index: usize) -> (&Path, String, String) {
+        let (directory, RunResults { manifest, summary }) = &self.records[index];
         let text = |document| serde_json::to_string(&document).expect("plain data");
-        (text(json!(manifest)), text(json!(summary)))
+        (directory, text(json!(manifest)), text(json!(summary)))
     }
 
     /// A row for each run.

@@ -2,10 +2,12 @@
 //! Files at servers, read through depots with the checks of `longhaul get`. What is asked for is done by threads of a runtime, which
 //! call Python once it is there.
 
-use crate::errors::Kind;
+use crate::{callable::Callable, errors::Kind};
 use pyo3::{
     exceptions::{PyFileNotFoundError, PyPermissionError, PyRuntimeError, PyValueError},
+    inspect::PyStaticExpr,
     prelude::*,
+    type_hint_identifier,
     types::{PyBytes, PyDict},
 };
 use route::{Match, RouteTable, read_chain};
@@ -58,11 +60,14 @@ impl Job {
 }
 
 /// What Python gets.
-enum Value {
+pub enum Value {
     Found(Found),
     Bytes(Vec<u8>),
     Saved(u64),
 }
+
+/// Is called with what was asked for, or with why it did not come.
+type Done = Callable<(Option<Value>, Option<PyErr>)>;
 
 #[pymethods]
 impl Remote {
@@ -109,27 +114,20 @@ impl Remote {
     }
 
     /// Asks what the server has.
-    fn find(&self, url: String, done: Py<PyAny>) -> Job {
+    fn find(&self, url: String, done: Done) -> Job {
         let (client, asked) = (Arc::clone(&self.client), url.clone());
         self.start(url, done, async move { client.find(&asked).await.map(Value::Found) })
     }
 
     /// Reads a whole file of at most `most` bytes.
-    fn read(&self, url: String, most: u64, done: Py<PyAny>) -> Job {
+    fn read(&self, url: String, most: u64, done: Done) -> Job {
         let (client, asked) = (Arc::clone(&self.client), url.clone());
         let read = async move { client.read(&asked, Bytes::new(most)).await.map(Value::Bytes) };
         self.start(url, done, read)
     }
 
     /// Reads a range of a version.
-    fn read_range(
-        &self,
-        url: String,
-        version: &Version,
-        start: u64,
-        end: u64,
-        done: Py<PyAny>,
-    ) -> Job {
+    fn read_range(&self, url: String, version: &Version, start: u64, end: u64, done: Done) -> Job {
         let (client, asked, version) = (Arc::clone(&self.client), url.clone(), version.0.clone());
         self.start(url, done, async move {
             client.read_range(&asked, &version, start..end).await.map(Value::Bytes)
@@ -137,7 +135,7 @@ impl Remote {
     }
 
     /// Copies a file; what was there before is replaced once it is whole. A copy that was not ended goes on.
-    fn save(&self, url: String, path: PathBuf, done: Py<PyAny>) -> Job {
+    fn save(&self, url: String, path: PathBuf, done: Done) -> Job {
         let client = Arc::clone(&self.client);
         let request =
             GetRequest { url: url.clone(), destination: Destination::File(path), digest: None };
@@ -159,7 +157,7 @@ impl Remote {
     fn start(
         &self,
         url: String,
-        done: Py<PyAny>,
+        done: Done,
         work: impl Future<Output = Result<Value, Error>> + Send + 'static,
     ) -> Job {
         let (stop, stopped) = oneshot::channel::<()>();
@@ -175,7 +173,7 @@ impl Remote {
     fn spawn(
         &self,
         url: String,
-        done: Py<PyAny>,
+        done: Done,
         work: impl Future<Output = Result<Value, Error>> + Send + 'static,
     ) {
         let places = Arc::clone(&self.places);
@@ -187,23 +185,28 @@ impl Remote {
             // Not while Python ends.
             Python::try_attach(|py| {
                 let (value, error) = match result {
-                    Ok(value) => (value.into_python(py), None),
-                    Err(error) => (Ok(py.None()), Some(raised(py, &url, &error))),
+                    Ok(value) => (Some(value), None),
+                    Err(error) => (None, Some(raised(py, &url, &error))),
                 };
-                let called = value.and_then(|value| done.call1(py, (value, error)));
-                if let Err(error) = called {
-                    error.write_unraisable(py, Some(done.bind(py)));
+                if let Err(error) = done.call(py, (value, error)) {
+                    error.write_unraisable(py, Some(done.function().bind(py)));
                 }
             });
         });
     }
 }
 
-impl Value {
-    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+impl<'py> IntoPyObject<'py> for Value {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    const OUTPUT_TYPE: PyStaticExpr = type_hint_identifier!("typing", "Any");
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
         match self {
-            Self::Bytes(bytes) => Ok(PyBytes::new(py, &bytes).into_any().unbind()),
-            Self::Saved(bytes) => Ok(bytes.into_pyobject(py)?.into_any().unbind()),
+            Self::Bytes(bytes) => Ok(PyBytes::new(py, &bytes).into_any()),
+            Self::Saved(bytes) => Ok(bytes.into_pyobject(py)?.into_any()),
             Self::Found(Found { bytes, modified, etag, version }) => {
                 let since = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).ok();
                 let modified = modified.and_then(since).map(|since| since.as_secs());
@@ -212,7 +215,7 @@ impl Value {
                 found.set_item("modified", modified)?;
                 found.set_item("etag", etag)?;
                 found.set_item("version", version.map(Version))?;
-                Ok(found.into_any().unbind())
+                Ok(found.into_any())
             }
         }
     }

@@ -3,8 +3,9 @@
 //! Ctrl-C.
 
 use crate::{
+    callable::Callable,
     commanded::Commanded,
-    elsewhere::Elsewhere,
+    elsewhere::{Elsewhere, Fetch},
     errors::{Kind, of_experiment},
     scenario::{Scenario, of_name},
 };
@@ -44,8 +45,8 @@ pub fn run(
     keep: bool,
     until: Option<f64>,
     command: Vec<String>,
-    tell: &Bound<'_, PyAny>,
-    fetch: Option<Py<PyAny>>,
+    tell: Callable<News>,
+    fetch: Option<Fetch>,
     prepared: Option<(String, String)>,
 ) -> PyResult<()> {
     let inner: Box<dyn Method> = match commanded(py, method, prepared)? {
@@ -79,7 +80,7 @@ pub fn run(
             };
             run_all(runs, method, options, watch).map(drop)
         });
-        let interrupted = listen(py, &mut heard, &stop, tell);
+        let interrupted = listen(py, &mut heard, &stop, &tell);
         (py.detach(|| engine.join()), interrupted)
     });
     interrupted?;
@@ -107,7 +108,7 @@ fn listen(
     py: Python<'_>,
     heard: &mut mpsc::Receiver<News>,
     stop: &AtomicBool,
-    tell: &Bound<'_, PyAny>,
+    tell: &Callable<News>,
 ) -> PyResult<()> {
     let mut raised = None;
     loop {
@@ -115,7 +116,7 @@ fn listen(
         let next = py.detach(move || heard.recv_timeout(LOOK));
         let ended = matches!(next, Err(RecvTimeoutError::Disconnected));
         if raised.is_none() {
-            let told = next.map_or(Ok(()), |news| tell.call1(news).map(drop));
+            let told = next.map_or(Ok(()), |news| tell.call(py, news));
             raised = told.and_then(|()| py.check_signals()).err();
             if raised.is_some() {
                 stop.store(true, Ordering::Relaxed);

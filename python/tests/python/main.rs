@@ -180,3 +180,20 @@ for protocol in ("longhaul+https", "longhaul+http", "longhaulhttps", "longhaulht
 fn types_are_complete() {
     pytest(&["test_types.py"]);
 }
+
+/// The library has a description of itself, which the stub is made of. `LONGHAUL_BLESS=1` writes it.
+#[test]
+fn stub_is_that_of_the_compiled_part() {
+    const COMMAND: &str = "LONGHAUL_BLESS=1 cargo test -p longhaul-python stub_is";
+    let library = built().join("deps/lib_longhaul.so");
+    let module = pyo3_introspection::introspect_cdylib(library, "_longhaul").unwrap();
+    let files = pyo3_introspection::module_stub_files(&module);
+    let stub = &files[Path::new("__init__.pyi")];
+    let text =
+        format!("# SPDX-License-Identifier: GPL-2.0-or-later\n# Generated: {COMMAND}\n{stub}");
+    let file = sources().join("longhaul/_longhaul.pyi");
+    if env::var_os("LONGHAUL_BLESS").is_some() {
+        return fs::write(file, text).unwrap();
+    }
+    assert!(fs::read_to_string(file).unwrap() == text, "it is stale: {COMMAND}");
+}
