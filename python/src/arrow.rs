@@ -8,7 +8,7 @@ use arrow_array::{
     cast::AsArray,
     ffi::FFI_ArrowSchema,
     ffi_stream::FFI_ArrowArrayStream,
-    types::{Float64Type, Int32Type, Int64Type, UInt64Type},
+    types::{Float64Type, Int64Type, UInt64Type},
 };
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 use pyo3::{
@@ -141,9 +141,9 @@ fn value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<
         DataType::Float64 => column.as_primitive::<Float64Type>().value(row).into_bound_py_any(py),
         DataType::Utf8 => column.as_string::<i32>().value(row).into_bound_py_any(py),
         DataType::Dictionary(_, _) => {
-            let column = column.as_dictionary::<Int32Type>();
-            let key = column.keys().value(row).cast_unsigned() as usize;
-            value(py, column.values(), key)
+            let row = column.slice(row, 1);
+            let text = row.as_any_dictionary();
+            value(py, text.values(), text.normalized_keys()[0])
         }
         other => Err(Kind::Longhaul.error(py, format!("a column of type {other}"))),
     }

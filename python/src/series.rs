@@ -3,10 +3,11 @@
 
 use crate::{ahead::ahead, arrow::Table, rows::field};
 use arrow_array::{
-    ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, StringArray, cast::AsArray,
-    types::Int32Type,
+    Array, ArrayRef, BooleanArray, DictionaryArray, PrimitiveArray, RecordBatch, StringArray,
+    cast::AsArray,
+    types::{ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type},
 };
-use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use parquet::arrow::{
     ProjectionMask,
@@ -21,7 +22,7 @@ use std::{
 };
 
 /// Rows of a batch.
-const ROWS: usize = 1 << 16;
+const ROWS: usize = 1 << 18;
 
 /// The rows to keep.
 #[derive(Clone, Default)]
@@ -30,27 +31,33 @@ pub struct Filter {
     pub quantities: Option<BTreeSet<String>>,
 }
 
-/// The columns of samples. Texts are dictionaries: each occurs in thousands of rows.
-fn schema_of_samples() -> SchemaRef {
+/// Texts are dictionaries, as each occurs in thousands of rows, with the smallest keys that suffice: much of the time goes into memory.
+/// How many different texts there are is known but for these columns.
+const ENTITIES: usize = i32::MAX as usize;
+const QUANTITIES: usize = i16::MAX as usize;
+const UNITS: usize = i8::MAX as usize;
+
+/// The columns of samples of so many records.
+fn schema_of_samples(records: usize) -> SchemaRef {
     let columns = [
-        ("run", text()),
-        ("variant", text()),
-        ("point", text()),
+        ("run", text(records)),
+        ("variant", text(records)),
+        ("point", text(records)),
         ("time_s", DataType::Float64),
-        ("entity", text()),
-        ("quantity", text()),
+        ("entity", text(ENTITIES)),
+        ("quantity", text(QUANTITIES)),
         ("value", DataType::Float64),
-        ("unit", text()),
+        ("unit", text(UNITS)),
     ];
     schema(&columns)
 }
 
-fn schema_of_files() -> SchemaRef {
+fn schema_of_files(records: usize) -> SchemaRef {
     let columns = [
-        ("run", text()),
-        ("variant", text()),
-        ("point", text()),
-        ("source", text()),
+        ("run", text(records)),
+        ("variant", text(records)),
+        ("point", text(records)),
+        ("source", text(ENTITIES)),
         ("file", DataType::Int64),
         ("start_s", DataType::Float64),
         ("size_bytes", DataType::Int64),
@@ -59,8 +66,14 @@ fn schema_of_files() -> SchemaRef {
     schema(&columns)
 }
 
-fn text() -> DataType {
-    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+/// The type of a column that has at most so many different texts.
+fn text(most: usize) -> DataType {
+    let keys = match most {
+        0..=0x7f => DataType::Int8,
+        0x80..=0x7fff => DataType::Int16,
+        _ => DataType::Int32,
+    };
+    DataType::Dictionary(Box::new(keys), Box::new(DataType::Utf8))
 }
 
 fn schema(columns: &[(&str, DataType)]) -> SchemaRef {
@@ -79,12 +92,12 @@ pub struct Place {
 
 /// The samples of these records, those that links' monitors counted in bins last.
 pub fn samples(records: Vec<Place>, filter: Filter) -> Table {
-    table(schema_of_samples(), records, &["series.parquet", "bins.parquet"], filter)
+    table(schema_of_samples(records.len()), records, &["series.parquet", "bins.parquet"], filter)
 }
 
 /// The files that traffic offered.
 pub fn files(records: Vec<Place>) -> Table {
-    table(schema_of_files(), records, &["files.parquet"], Filter::default())
+    table(schema_of_files(records.len()), records, &["files.parquet"], Filter::default())
 }
 
 fn table(
@@ -149,7 +162,7 @@ fn rows_of(
     let kept = reader.map(move |batch| {
         let failed = |error| ArrowError::ParquetError(format!("{name}: {error}"));
         let batch = keep(&batch.map_err(failed)?, &filter)?;
-        let columns = schema.fields().iter().map(|field| column(&batch, field.name(), &record));
+        let columns = schema.fields().iter().map(|field| column(&batch, field, &record));
         let columns: Option<Vec<ArrayRef>> = columns.collect();
         let columns = columns
             .ok_or_else(|| ArrowError::ParquetError(format!("{name}: a column is missing")))?;
@@ -163,13 +176,17 @@ fn is_known(column: &str) -> bool {
     ["run", "variant", "point", "unit"].contains(&column)
 }
 
-fn column(batch: &RecordBatch, name: &str, record: &Place) -> Option<ArrayRef> {
-    let same = |text: &str| -> ArrayRef {
-        let keys = Int32Array::from_value(0, batch.num_rows());
-        let texts = Arc::new(StringArray::from_iter_values([text]));
-        Arc::new(DictionaryArray::<Int32Type>::new(keys, texts))
+fn column(batch: &RecordBatch, field: &Field, record: &Place) -> Option<ArrayRef> {
+    let same = |text: &str| match field.data_type() {
+        DataType::Dictionary(keys, _) if **keys == DataType::Int8 => {
+            repeated::<Int8Type>(text, batch.num_rows())
+        }
+        DataType::Dictionary(keys, _) if **keys == DataType::Int16 => {
+            repeated::<Int16Type>(text, batch.num_rows())
+        }
+        _ => repeated::<Int32Type>(text, batch.num_rows()),
     };
-    match name {
+    match field.name().as_str() {
         "run" => Some(same(&record.run)),
         "variant" => Some(same(&record.variant)),
         "point" => Some(same(&record.point)),
@@ -178,8 +195,14 @@ fn column(batch: &RecordBatch, name: &str, record: &Place) -> Option<ArrayRef> {
     }
 }
 
+fn repeated<K: ArrowDictionaryKeyType>(text: &str, rows: usize) -> ArrayRef {
+    let keys = PrimitiveArray::<K>::from_value(K::default_value(), rows);
+    let texts = Arc::new(StringArray::from_iter_values([text]));
+    Arc::new(DictionaryArray::new(keys, texts))
+}
+
 /// The unit of each quantity. Several have the same one, and a dictionary has each value once.
-fn units(quantities: &DictionaryArray<Int32Type>) -> ArrayRef {
+fn units(quantities: &DictionaryArray<Int16Type>) -> ArrayRef {
     let names = quantities.values().as_string::<i32>();
     let mut units: Vec<&str> = Vec::new();
     let of_name = names.iter().map(|name| {
@@ -188,11 +211,12 @@ fn units(quantities: &DictionaryArray<Int32Type>) -> ArrayRef {
             units.push(unit);
             units.len() - 1
         });
-        i32::try_from(index).expect("a handful of units")
+        i8::try_from(index).expect("a handful of units")
     });
-    let of_name: Vec<i32> = of_name.collect();
-    let keys: Int32Array =
-        quantities.keys().iter().map(|key| key.map(|key| of_name[key as usize])).collect();
+    let of_name: Vec<i8> = of_name.collect();
+    // Rows without a quantity may have any key.
+    let unit_of = |key: i16| of_name.get(key as usize).copied().unwrap_or_default();
+    let keys: PrimitiveArray<Int8Type> = quantities.keys().unary(unit_of);
     Arc::new(DictionaryArray::new(keys, Arc::new(StringArray::from_iter_values(units))))
 }
 
@@ -200,12 +224,15 @@ fn keep(batch: &RecordBatch, filter: &Filter) -> Result<RecordBatch, ArrowError>
     let mut batch = batch.clone();
     for (column, kept) in [("entity", &filter.entities), ("quantity", &filter.quantities)] {
         let (Some(kept), Some(texts)) = (kept, batch.column_by_name(column)) else { continue };
-        let texts = texts.as_dictionary::<Int32Type>();
+        let texts = texts.as_any_dictionary();
         let values = texts.values().as_string::<i32>();
         let is_kept: Vec<bool> =
             values.iter().map(|text| text.is_some_and(|text| kept.contains(text))).collect();
-        let rows: BooleanArray =
-            texts.keys().iter().map(|key| Some(is_kept[key? as usize])).collect();
+        if values.is_empty() {
+            return Ok(batch.slice(0, 0));
+        }
+        let rows = texts.normalized_keys().into_iter().map(|key| is_kept[key]);
+        let rows = BooleanArray::new(rows.collect(), texts.nulls().cloned());
         batch = filter_record_batch(&batch, &rows)?;
     }
     Ok(batch)

@@ -62,6 +62,18 @@ def test_series_can_be_chosen(swept: longhaul.Records) -> None:
     assert len(swept.series("no such thing")) == 0
 
 
+def test_series_of_more_records_than_small_keys_have_places_for() -> None:
+    """A dictionary of 127 texts has keys of one byte."""
+    sweep = {"link.a-b.delay": [f"{1 + number}ms" for number in range(130)]}
+    records = longhaul.Scenario(scenario_of(duration="100ms", sweep=sweep)).simulate(progress=False)
+    series = records.series("cwnd_segments").to_pandas()
+    runs = records.runs.to_pandas()
+    assert sorted(series["run"].unique()) == sorted(runs["run"])
+    of_run = series.groupby("run", observed=True)["point"].first()
+    assert dict(of_run) == dict(zip(runs["run"], runs["point"]))
+    assert {row["run"] for row in records.series("cwnd_segments").rows()} == set(runs["run"])
+
+
 def test_columns_have_units_and_descriptions(swept: longhaul.Records) -> None:
     schema = pyarrow.table(swept.flows).schema
     goodput = schema.field("goodput_bps").metadata
