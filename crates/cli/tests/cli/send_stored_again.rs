@@ -51,8 +51,8 @@ fn collector_of_a_directory_continues() {
     }
     fs::write(tree.join("large"), content(9_000_000)).unwrap();
     let (sender, code) = begun(&mut post.sender(&["tree", "--limit-rate", "12mbit"]));
-    // Stopped, as else a slow machine's collector begins when all is there, and is done at once. The list would not do for it: the first
-    // promise is for a third of all.
+    // Stopped, as else a slow machine's collector begins when all is there, and is done at once. The list is too late for it: it shows
+    // nothing before the depot's first promise, after 2 s.
     wait(|| post.stored_bytes() > 1_000_000);
     kill("STOP", sender.id());
     let mut collector = post.collector(&code, &[]).spawn().unwrap();
