@@ -11,12 +11,13 @@ use arrow_array::{
     types::{Float64Type, Int64Type, UInt64Type},
 };
 use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_select::take::take;
 use pyo3::{
     IntoPyObjectExt,
     prelude::*,
     types::{PyCapsule, PyDict, PyList},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 
@@ -112,21 +113,32 @@ impl Table {
     #[pyo3(signature = (limit=None) -> "list[dict[str, object]]")]
     fn rows<'py>(&self, py: Python<'py>, limit: Option<usize>) -> PyResult<Bound<'py, PyList>> {
         let rows = PyList::empty(py);
+        let most = limit.unwrap_or(usize::MAX);
         for batch in self.batches() {
-            let batch = batch.map_err(|error| Kind::Record.error(py, error))?;
+            let failed = |error| Kind::Record.error(py, error);
+            let batch = batch.map_err(failed)?;
+            let batch = batch.slice(0, batch.num_rows().min(most - rows.len()));
+            let columns: Vec<ArrayRef> =
+                batch.columns().iter().map(plain).collect::<Result<_, _>>().map_err(failed)?;
             for row in 0..batch.num_rows() {
-                if limit.is_some_and(|limit| rows.len() >= limit) {
-                    return Ok(rows);
-                }
                 let dict = PyDict::new(py);
-                for (field, column) in self.schema.fields().iter().zip(batch.columns()) {
+                for (field, column) in self.schema.fields().iter().zip(&columns) {
                     dict.set_item(field.name(), value(py, column, row)?)?;
                 }
                 rows.append(dict)?;
             }
+            if rows.len() == most {
+                break;
+            }
         }
         Ok(rows)
     }
+}
+
+/// A column whose texts are not in a dictionary.
+fn plain(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let Some(texts) = column.as_any_dictionary_opt() else { return Ok(Arc::clone(column)) };
+    take(texts.values(), texts.keys(), None)
 }
 
 /// A value, by its type.
@@ -140,11 +152,6 @@ fn value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<
         DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row).into_bound_py_any(py),
         DataType::Float64 => column.as_primitive::<Float64Type>().value(row).into_bound_py_any(py),
         DataType::Utf8 => column.as_string::<i32>().value(row).into_bound_py_any(py),
-        DataType::Dictionary(_, _) => {
-            let row = column.slice(row, 1);
-            let text = row.as_any_dictionary();
-            value(py, text.values(), text.normalized_keys()[0])
-        }
         other => Err(Kind::Longhaul.error(py, format!("a column of type {other}"))),
     }
 }

@@ -3,12 +3,13 @@
 
 use crate::{ahead::ahead, arrow::Table, rows::field};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, DictionaryArray, PrimitiveArray, RecordBatch, StringArray,
+    AnyDictionaryArray, ArrayRef, BooleanArray, DictionaryArray, Int8Array, PrimitiveArray,
+    RecordBatch, StringArray,
     cast::AsArray,
     types::{ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type},
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use arrow_select::filter::filter_record_batch;
+use arrow_select::{filter::filter_record_batch, take::take};
 use parquet::arrow::{
     ProjectionMask,
     arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
@@ -31,13 +32,12 @@ pub struct Filter {
     pub quantities: Option<BTreeSet<String>>,
 }
 
-/// Texts are dictionaries, as each occurs in thousands of rows, with the smallest keys that suffice: much of the time goes into memory.
-/// How many different texts there are is known but for these columns.
+/// The most different texts in columns where the records do not tell their number.
 const ENTITIES: usize = i32::MAX as usize;
 const QUANTITIES: usize = i16::MAX as usize;
 const UNITS: usize = i8::MAX as usize;
 
-/// The columns of samples of so many records.
+/// The columns of samples of a number of records.
 fn schema_of_samples(records: usize) -> SchemaRef {
     let columns = [
         ("run", text(records)),
@@ -66,7 +66,8 @@ fn schema_of_files(records: usize) -> SchemaRef {
     schema(&columns)
 }
 
-/// The type of a column that has at most so many different texts.
+/// The type of a column that has at most `most` different texts. It is a dictionary, as each text occurs in thousands of rows, and its
+/// keys are the smallest that suffice, as much of the time goes into memory.
 fn text(most: usize) -> DataType {
     let keys = match most {
         0..=0x7f => DataType::Int8,
@@ -162,11 +163,11 @@ fn rows_of(
     let kept = reader.map(move |batch| {
         let failed = |error| ArrowError::ParquetError(format!("{name}: {error}"));
         let batch = keep(&batch.map_err(failed)?, &filter)?;
-        let columns = schema.fields().iter().map(|field| column(&batch, field, &record));
-        let columns: Option<Vec<ArrayRef>> = columns.collect();
-        let columns = columns
-            .ok_or_else(|| ArrowError::ParquetError(format!("{name}: a column is missing")))?;
-        RecordBatch::try_new(SchemaRef::clone(&schema), columns)
+        let columns = schema.fields().iter().map(|field| {
+            let missing = || ArrowError::ParquetError(format!("{name}: a column is missing"));
+            column(&batch, field, &record)?.ok_or_else(missing)
+        });
+        RecordBatch::try_new(SchemaRef::clone(&schema), columns.collect::<Result<_, _>>()?)
     });
     Ok(Box::new(kept.filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0))))
 }
@@ -176,7 +177,11 @@ fn is_known(column: &str) -> bool {
     ["run", "variant", "point", "unit"].contains(&column)
 }
 
-fn column(batch: &RecordBatch, field: &Field, record: &Place) -> Option<ArrayRef> {
+fn column(
+    batch: &RecordBatch,
+    field: &Field,
+    record: &Place,
+) -> Result<Option<ArrayRef>, ArrowError> {
     let same = |text: &str| match field.data_type() {
         DataType::Dictionary(keys, _) if **keys == DataType::Int8 => {
             repeated::<Int8Type>(text, batch.num_rows())
@@ -186,13 +191,16 @@ fn column(batch: &RecordBatch, field: &Field, record: &Place) -> Option<ArrayRef
         }
         _ => repeated::<Int32Type>(text, batch.num_rows()),
     };
-    match field.name().as_str() {
+    Ok(match field.name().as_str() {
         "run" => Some(same(&record.run)),
         "variant" => Some(same(&record.variant)),
         "point" => Some(same(&record.point)),
-        "unit" => Some(units(batch.column_by_name("quantity")?.as_dictionary())),
+        "unit" => {
+            let quantities = batch.column_by_name("quantity");
+            quantities.map(|column| units(column.as_any_dictionary())).transpose()?
+        }
         read => batch.column_by_name(read).cloned(),
-    }
+    })
 }
 
 fn repeated<K: ArrowDictionaryKeyType>(text: &str, rows: usize) -> ArrayRef {
@@ -202,7 +210,7 @@ fn repeated<K: ArrowDictionaryKeyType>(text: &str, rows: usize) -> ArrayRef {
 }
 
 /// The unit of each quantity. Several have the same one, and a dictionary has each value once.
-fn units(quantities: &DictionaryArray<Int16Type>) -> ArrayRef {
+fn units(quantities: &dyn AnyDictionaryArray) -> Result<ArrayRef, ArrowError> {
     let names = quantities.values().as_string::<i32>();
     let mut units: Vec<&str> = Vec::new();
     let of_name = names.iter().map(|name| {
@@ -213,11 +221,10 @@ fn units(quantities: &DictionaryArray<Int16Type>) -> ArrayRef {
         });
         i8::try_from(index).expect("a handful of units")
     });
-    let of_name: Vec<i8> = of_name.collect();
-    // Rows without a quantity may have any key.
-    let unit_of = |key: i16| of_name.get(key as usize).copied().unwrap_or_default();
-    let keys: PrimitiveArray<Int8Type> = quantities.keys().unary(unit_of);
-    Arc::new(DictionaryArray::new(keys, Arc::new(StringArray::from_iter_values(units))))
+    let of_name: Int8Array = of_name.collect();
+    let keys = take(&of_name, quantities.keys(), None)?;
+    let units = Arc::new(StringArray::from_iter_values(units));
+    Ok(Arc::new(DictionaryArray::<Int8Type>::new(keys.as_primitive().clone(), units)))
 }
 
 fn keep(batch: &RecordBatch, filter: &Filter) -> Result<RecordBatch, ArrowError> {
@@ -226,14 +233,10 @@ fn keep(batch: &RecordBatch, filter: &Filter) -> Result<RecordBatch, ArrowError>
         let (Some(kept), Some(texts)) = (kept, batch.column_by_name(column)) else { continue };
         let texts = texts.as_any_dictionary();
         let values = texts.values().as_string::<i32>();
-        let is_kept: Vec<bool> =
-            values.iter().map(|text| text.is_some_and(|text| kept.contains(text))).collect();
-        if values.is_empty() {
-            return Ok(batch.slice(0, 0));
-        }
-        let rows = texts.normalized_keys().into_iter().map(|key| is_kept[key]);
-        let rows = BooleanArray::new(rows.collect(), texts.nulls().cloned());
-        batch = filter_record_batch(&batch, &rows)?;
+        let is_kept: BooleanArray =
+            values.iter().map(|text| text.map(|text| kept.contains(text))).collect();
+        let rows = take(&is_kept, texts.keys(), None)?;
+        batch = filter_record_batch(&batch, rows.as_boolean())?;
     }
     Ok(batch)
 }

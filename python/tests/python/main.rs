@@ -20,6 +20,11 @@ fn built() -> PathBuf {
     own.ancestors().nth(2).unwrap().to_owned()
 }
 
+/// The compiled part. Here is a library that Cargo makes only because tests need it.
+fn library() -> PathBuf {
+    built().join("deps/lib_longhaul.so")
+}
+
 /// The package as it is installed: Python's part and the compiled one.
 fn package() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -30,8 +35,7 @@ fn package() -> TempDir {
             fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
         }
     }
-    // Here is a library that Cargo makes only because tests need it.
-    fs::copy(built().join("deps/lib_longhaul.so"), to.join("_longhaul.abi3.so")).unwrap();
+    fs::copy(library(), to.join("_longhaul.abi3.so")).unwrap();
     folder
 }
 
@@ -185,8 +189,7 @@ fn types_are_complete() {
 #[test]
 fn stub_is_that_of_the_compiled_part() {
     const COMMAND: &str = "LONGHAUL_BLESS=1 cargo test -p longhaul-python stub_is";
-    let library = built().join("deps/lib_longhaul.so");
-    let module = pyo3_introspection::introspect_cdylib(library, "_longhaul").unwrap();
+    let module = pyo3_introspection::introspect_cdylib(library(), "_longhaul").unwrap();
     let files = pyo3_introspection::module_stub_files(&module);
     let stub = &files[Path::new("__init__.pyi")];
     let text =
